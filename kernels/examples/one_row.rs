@@ -124,7 +124,7 @@ fn read(bytes: &[u8]) {
     let words = bytes.as_chunks::<8>().0;
     let mut sums = vec![0u64; 64];
     let part = words.len() / sums.len();
-    let result: Result<(), ()> = fill_rows(&mut sums, 1, bytes.len() / 3, |first, sums| {
+    let result: Result<(), ()> = fill_rows(&mut sums, 1, bytes.len() * 128, |first, sums| {
         for (number, sum) in sums.iter_mut().enumerate() {
             let words = &words[(first + number) * part..][..part];
             *sum = Arch::new().dispatch(|| {

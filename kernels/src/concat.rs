@@ -3,7 +3,8 @@
 use tract_core::internal::*;
 
 use crate::checks::extent;
-use crate::memory::{COPIED_BYTES, LINE, unwritten_output};
+use crate::cost;
+use crate::memory::{LINE, unwritten_output};
 use crate::threads::fill_rows;
 
 /// The elements of its inputs, one input after the other along an axis, which is what tract's Concat computes.
@@ -52,7 +53,7 @@ impl Concatenation {
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<T>()?;
         let line = LINE / size_of::<T>();
-        let work = size_of_val(elements) / COPIED_BYTES;
+        let work = cost::COPIED_BYTE.of(size_of_val(elements));
         fill_rows(elements, line, work, |number, output| fill(number * line, output))?;
         Ok(output)
     }

@@ -6,10 +6,11 @@ use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
 
 use crate::checks::{expect_inputs, volume};
+use crate::cost;
 use crate::memory::{unwritten_output, zero_output};
 use crate::product::activation::Activation;
-use crate::product::{OperandA, Output, PackedB, PackedGemm, SHARES, Tile, Vectors, WORK};
-use crate::threads::{fill_rows, threads_for};
+use crate::product::{OperandA, Output, PackedB, PackedGemm, SHARES, Tile, Vectors};
+use crate::threads::Division;
 
 /// A product of matrices, or of many: which axes of the two factors and of the result belong together. The last axis
 /// of the result has its columns. The factor that has this axis is the right one, and may be the first input.
@@ -199,14 +200,13 @@ pub(crate) struct AxisStrides {
 }
 
 /// How threads share the output of products.
-#[derive(Clone, Copy)]
 pub(crate) struct OutputShares {
     /// So many elements belong to an index along the axes that are shared, and so many indices are in a part.
     unit: usize,
     together: usize,
     /// How many indices there are without the last of these axes.
     outer: usize,
-    work: usize,
+    division: Division,
     /// Whether a part has some rows of each matrix.
     pub are_rows: bool,
 }
@@ -227,8 +227,8 @@ impl ContractionSizes {
     /// How threads share the output. Parts have `least_rows` rows or more, but for the last one.
     pub fn shares(&self, least_rows: usize) -> OutputShares {
         let output: usize = self.shape.iter().product();
-        let work = output.saturating_mul(self.depth) / WORK;
-        let threads = threads_for(work);
+        let division = Division::of(cost::PRODUCT.of(output.saturating_mul(self.depth)));
+        let threads = division.threads();
         let wanted = if threads > 1 { SHARES * threads } else { 1 };
         // The elements for each index along the axes that are shared, and how many indices there are without the last of them.
         let (mut unit, mut outer, mut parts) = (output, 1, 1);
@@ -245,7 +245,7 @@ impl ContractionSizes {
         let rows = self.rows.size;
         let are_rows = rows > 1 && self.rows.output == unit;
         let together = if are_rows { rows.div_ceil(wanted).max(least_rows).min(rows) } else { 1 };
-        OutputShares { unit, outer, together, work, are_rows: are_rows && together < rows }
+        OutputShares { unit, outer, together, division, are_rows: are_rows && together < rows }
     }
 
     /// Calls a function with each product of two matrices: the index along the axes of the batch, the rows, and a part
@@ -259,8 +259,8 @@ impl ContractionSizes {
         if output.is_empty() {
             return Ok(());
         }
-        let OutputShares { unit, outer, together, work, .. } = shares;
-        fill_rows(output, together * unit, work, |first, output| {
+        let OutputShares { unit, outer, together, division, .. } = shares;
+        division.fill_rows(output, together * unit, |first, output| {
             let step = if outer == 1 { output.len() } else { unit };
             for (number, output) in output.chunks_mut(step).enumerate() {
                 let begin = first * together * unit + number * step;

@@ -8,6 +8,7 @@ use tract_core::ops::element_wise::{ElementWiseMiniOp, ElementWiseOp};
 use tract_core::ops::math;
 
 use crate::checks::expect_input_count;
+use crate::cost::{self, Cost};
 use crate::memory::{self, Scratch, unwritten_output};
 use crate::product::Vectors;
 use crate::product::activation::{Activate, Activation};
@@ -50,11 +51,11 @@ impl ElementwiseStep {
         }
     }
 
-    /// About how many thirds of a nanosecond an element takes.
-    fn work(&self) -> usize {
+    /// What it costs for an element.
+    fn cost(&self) -> Cost {
         match self {
-            ElementwiseStep::Binary(..) => 1,
-            ElementwiseStep::Unary(..) => 4,
+            ElementwiseStep::Binary(..) => cost::ELEMENT,
+            ElementwiseStep::Unary(..) => cost::FUNCTION,
         }
     }
 }
@@ -475,12 +476,8 @@ impl EvalOp for Elementwise {
             places.insert(number, Place::Output);
         }
         let (blocks, count) = self.blocks();
-        let work = self
-            .steps
-            .iter()
-            .map(ElementwiseStep::work)
-            .sum::<usize>()
-            .saturating_mul(output.len());
+        let costs = self.steps.iter().map(|step| step.cost().of(output.len()));
+        let work = costs.fold(0, usize::saturating_add);
         let mut view = output.try_as_plain_ram_mut()?;
         fill_rows(view.as_slice_mut::<f32>()?, LINE, work, |line, output| {
             self.fill(&layout, &places, (&blocks, count), line * LINE, output)

@@ -7,13 +7,11 @@ use tract_core::internal::*;
 
 use crate::checks::expect_input_count;
 use crate::compressed::{self, CompressedMatrix, Precision};
+use crate::cost;
 use crate::memory::unwritten_output;
 use crate::product::activation::Activation;
-use crate::product::{
-    Gemv, OperandA, Output, PackedB, PackedGemm, SHARES, Tile, Vectors, WORK, for_each_share,
-    shares_of_product,
-};
-use crate::threads::{fill_rows, threads_for};
+use crate::product::{Gemv, OperandA, Output, PackedB, PackedGemm, SHARES, Shares, Tile, Vectors};
+use crate::threads::Division;
 
 /// Threads share the rows of the data where each share has so many, and the columns otherwise: then all rows meet a panel of weights
 /// before the next one. With fewer rows a GPT-2 took 1.15 times as long; with these, Swin, Whisper and SegFormer take 0.97 of the
@@ -174,7 +172,7 @@ impl FullyConnected {
         let data = data.as_slice::<f32>()?;
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
-        let work = volume.saturating_mul(depth) / WORK;
+        let division = || Division::of(cost::PRODUCT.of(volume.saturating_mul(depth)));
         match &self.weights {
             LayerWeights::Packed(weights, _) => {
                 let vectors = Vectors::detect();
@@ -192,13 +190,14 @@ impl FullyConnected {
                     product.run(vectors);
                     TractResult::Ok(())
                 };
-                let threads = threads_for(work);
+                let division = division();
+                let threads = division.threads();
                 let rows_are_many = count >= MANY_ROWS * SHARES * threads;
                 let panels_are_few = columns.div_ceil(tile.columns) < threads;
                 if threads > 1 && (rows_are_many || panels_are_few) {
                     // Threads share the rows.
                     let part = count.div_ceil(SHARES * threads).next_multiple_of(tile.rows);
-                    fill_rows(elements, part * columns, work, |first, output| {
+                    division.fill_rows(elements, part * columns, |first, output| {
                         let count = output.len() / columns;
                         let data = &data[first * part * depth..][..count * depth];
                         let mut packed = None;
@@ -212,8 +211,8 @@ impl FullyConnected {
                     let pack = || OperandA::pack_on_threads(data, count, depth, tile);
                     let rows = OperandA::in_place(data, count, depth, tile)
                         .unwrap_or_else(|| packed.insert(pack()).view());
-                    let shares = shares_of_product(count, columns, work, SHARES);
-                    for_each_share(elements, columns, shares, work, |share, output| {
+                    let shares = Shares::of_product(&division, [count, columns]);
+                    shares.for_each(elements, |share, output| {
                         product(rows.part(share.rows), share.columns, output)
                     })?;
                 }
@@ -231,7 +230,7 @@ impl FullyConnected {
             LayerWeights::Transposed(weights) => {
                 let weights = weights.try_as_plain_ram()?;
                 let weights = weights.as_slice::<f32>()?;
-                fill_rows(elements, 1, work, |mut first, mut output| {
+                division().fill_rows(elements, 1, |mut first, mut output| {
                     while !output.is_empty() {
                         let column = first % columns;
                         let (part, rest) = output.split_at_mut(output.len().min(columns - column));

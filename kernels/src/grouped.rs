@@ -5,13 +5,11 @@ use std::ops::Range;
 use tract_core::internal::*;
 
 use crate::checks::{check_volume, expect_inputs, listed};
+use crate::cost;
 use crate::memory::zero_output;
 use crate::product::activation::Activation;
-use crate::product::{
-    Gemv, OperandA, PackedB, PackedGemm, SHARES, Tile, Vectors, WORK, for_each_share,
-    shares_of_product,
-};
-use crate::threads::{fill_rows, threads_for};
+use crate::product::{Gemv, OperandA, PackedB, PackedGemm, Shares, Tile, Vectors};
+use crate::threads::Division;
 
 /// The product of the rows of a matrix, each with the matrix of its group.
 ///
@@ -73,8 +71,9 @@ fn few_rows(data: &[f32], depth: usize, matrix: &[f32], output: &mut [f32]) -> T
     let columns = matrix.len() / depth;
     let vectors = Vectors::detect();
     let bias = vec![0f32; columns];
+    let division = Division::of(cost::PRODUCT.of(matrix.len()));
     for (row, output) in data.chunks_exact(depth).zip(output.chunks_exact_mut(columns)) {
-        fill_rows(output, 1, matrix.len() / WORK, |first, output| {
+        division.fill_rows(output, 1, |first, output| {
             vectors.run(Gemv {
                 row,
                 weights: &matrix[first * depth..][..output.len() * depth],
@@ -94,11 +93,9 @@ fn many_rows(data: &[f32], depth: usize, matrix: &[f32], output: &mut [f32]) -> 
     let count = data.len() / depth;
     let vectors = Vectors::detect();
     let tile = Tile::of(vectors);
-    let work = output.len().saturating_mul(depth) / WORK;
+    let division = Division::of(cost::PRODUCT.of(output.len().saturating_mul(depth)));
     let rows = OperandA::pack_on_threads(data, count, depth, tile);
-    let of_a_thread = if threads_for(work) > 1 { SHARES } else { 1 };
-    let shares = shares_of_product(count, columns, work, of_a_thread);
-    for_each_share(output, columns, shares, work, |share, output| {
+    Shares::of_product(&division, [count, columns]).for_each(output, |share, output| {
         // Each share packs its columns.
         let range = share.columns;
         let matrix = &matrix[range.start * depth..][..range.len() * depth];

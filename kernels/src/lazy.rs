@@ -1,12 +1,12 @@
 //! Constants that are read when they are needed.
 
 use std::fmt::{self, Debug};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tract_core::internal::*;
 
 use crate::memory::Unwritten;
-use crate::threads::without_noting;
+use crate::threads::{lock, without_noting};
 
 /// A constant tensor that may not have been read yet. Clones share it.
 ///
@@ -88,7 +88,7 @@ impl LazyTensor {
             return Ok(tensor);
         }
         // Who reads waits for nobody but threads that read parts of it, so others can wait for him, whatever they are within.
-        let mut room = room.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut room = lock(room);
         if let Some(tensor) = tensor.get() {
             return Ok(tensor);
         }

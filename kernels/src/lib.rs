@@ -46,6 +46,7 @@
 //! | `compressed/` | constants that stay compressed, and products with them |
 //! | `product/` | products of packed matrices, of which they are made |
 //! | `threads/` | work that the threads of tract's executor share |
+//! | `cost.rs` | about how long work takes, by which threads share it |
 //! | `memory.rs` | outputs, and what a thread uses again |
 //! | `barrier.rs` | [`guard_downsamples`]: what tract's strides must not pass |
 //! | `checks.rs` | numbers of inputs, and sizes of outputs |
@@ -61,7 +62,7 @@
 //! | panel | rows of A, or columns of B, that are packed together | `product/panels.rs` |
 //! | tile | sums of C that stay in registers | `Tile` in `product/panels.rs` |
 //! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `loops!` in `quantized/instructions.rs` |
-//! | task | a share of the work, for one thread | `ConvolutionTask`, `QuantizedGemmTask`, `FewRowsTask`, … |
+//! | task | a share of the work, for one thread | `PlaneTask`, `QuantizedGemmTask`, `FewRowsTask`, … |
 //! | epilogue | what is done with sums before they are written | `Epilogue` in `quantized/finish.rs`, `finish` in `product/kernel.rs` |
 //! | lane | an element of a vector of the processor | [`Vectors`], `LaneInstructions` in `compressed/lanes.rs` |
 //! | patch | the elements that the kernel of a convolution meets for a pixel | `PatchLayout` in `convolution/patches.rs` |
@@ -94,6 +95,7 @@ mod compressed;
 mod concat;
 mod contraction;
 mod convolution;
+mod cost;
 mod elementwise;
 mod fully_connected;
 mod grouped;

@@ -7,13 +7,11 @@ use tract_core::internal::*;
 use tract_core::tract_data::internal::vector_size;
 
 use crate::checks::{check_volume, ensure_allocatable, volume};
+use crate::cost;
 use crate::threads::fill_rows;
 
 /// A line of the cache, in bytes: the longest vector of a processor, too.
 pub(crate) const LINE: usize = 64;
-
-/// About how many bytes are copied in a third of a nanosecond, the unit of work for threads.
-pub(crate) const COPIED_BYTES: usize = 4;
 
 /// Asks for a line of the cache, if the machine can.
 ///
@@ -327,8 +325,7 @@ impl Unwritten {
         let is_bool = tensor.datum_type() == DatumType::Bool;
         let mut view = tensor.try_as_plain_ram_mut()?;
         let bytes = view.as_bytes_mut();
-        // New memory takes about a nanosecond for four bytes.
-        let work = bytes.len();
+        let work = cost::NEW_BYTE.of(bytes.len());
         fill_rows(bytes, PART, work, |first, parts| {
             for (number, part) in parts.chunks_mut(PART).enumerate() {
                 part.fill(0);

@@ -6,6 +6,7 @@ use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
 use crate::checks::check_named_inputs;
+use crate::cost;
 use crate::memory::unwritten_output;
 use crate::product::{Vectors, load, store};
 use crate::sums::total;
@@ -159,7 +160,8 @@ impl Normalization {
         }
         let mut view = output.try_as_plain_ram_mut()?;
         let vectors = Vectors::detect();
-        fill_rows(view.as_slice_mut::<f32>()?, size, data.len(), |first, output| {
+        let work = cost::ELEMENT.of(data.len());
+        fill_rows(view.as_slice_mut::<f32>()?, size, work, |first, output| {
             vectors.run(NormalizedRows {
                 of: self,
                 data: &data[first * size..],

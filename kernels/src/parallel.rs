@@ -4,7 +4,8 @@ use tract_core::internal::*;
 use tract_core::ops::gru_seq::GruSeq;
 use tract_core::ops::scan::OptScan;
 
-use crate::threads::for_each_on_threads;
+use crate::cost;
+use crate::threads::Division;
 
 /// Loops of which none needs what another one gives, on a thread each: the two directions of a recurrent layer. A loop alone
 /// has one step after the other, and steps that are too short to be shared.
@@ -22,9 +23,6 @@ struct Loop {
     /// An input, and its axis of steps.
     steps: (usize, usize),
 }
-
-/// About how many thirds of a nanosecond a step takes.
-const STEP: usize = 3000;
 
 impl Parallel {
     /// These operators as one, with so many inputs each, if they are optimised loops.
@@ -122,12 +120,12 @@ impl OpState for States {
         let mut work = 0usize;
         for ((of, inputs), state) in op.with_inputs(&inputs).zip(&mut self.0) {
             let (slot, axis) = of.steps;
-            work = work.saturating_add(inputs[slot].shape()[axis].saturating_mul(STEP));
+            work = work.saturating_add(cost::STEP.of(inputs[slot].shape()[axis]));
             runs.push(LoopRun { of, state: &mut **state, inputs: inputs.into(), outputs: tvec!() });
         }
         // Loops need nothing that belongs to the thread of the turn.
         let EvalContext { session, node_id, symbols, scenario, seating, shared: _ } = *ctx;
-        for_each_on_threads(&mut runs, work, |run| {
+        Division::of(work).for_each(&mut runs, |run| {
             let ctx = EvalContext { session, node_id, symbols, scenario, seating, shared: None };
             let inputs = std::mem::take(&mut run.inputs);
             run.outputs = run.state.eval(&ctx, run.of.op.as_op(), inputs)?;

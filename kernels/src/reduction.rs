@@ -6,6 +6,7 @@ use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
 use crate::checks::{expect_input_count, extent};
+use crate::cost;
 use crate::memory::{self, Scratch, unwritten_output};
 use crate::product::{Vectors, load, store};
 use crate::sums::total;
@@ -295,10 +296,11 @@ impl ReductionOfAxes {
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
         let (reducer, vectors) = (self.reducer, Vectors::detect());
+        let work = cost::ELEMENT.of(data.len());
         if data.is_empty() {
             elements.fill(reducer.neutral());
         } else if size == 1 {
-            fill_rows(elements, 1, data.len(), |first, output| {
+            fill_rows(elements, 1, work, |first, output| {
                 vectors.run(ReduceRows {
                     reducer,
                     rows: &data[first * count..],
@@ -309,7 +311,7 @@ impl ReductionOfAxes {
             })?;
         } else {
             let of_threads = if size < SHORT { size } else { LINE };
-            fill_rows(elements, of_threads, data.len(), |first, mut output| {
+            fill_rows(elements, of_threads, work, |first, mut output| {
                 let mut at = first * of_threads;
                 while !output.is_empty() {
                     let (outer, column) = (at / size, at % size);

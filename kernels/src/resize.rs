@@ -3,6 +3,7 @@
 use tract_core::internal::*;
 
 use crate::checks::{expect_inputs, extent};
+use crate::cost;
 use crate::memory::{unwritten_output, unwritten_output_dt};
 use crate::product::Vectors;
 use crate::threads::fill_rows;
@@ -45,8 +46,6 @@ impl Taps {
     ///
     /// The data has no such axis, or a tap is not within it.
     pub fn sum(&self, operator: &str, data: &Tensor, axis: usize) -> TractResult<Tensor> {
-        /// About how many thirds of a nanosecond a tap takes.
-        const WORK: usize = 2;
         let (mut shape, size, inner) = parts_of_shape(data, axis);
         shape[axis] = self.len();
         // SAFETY: each element is written.
@@ -61,7 +60,7 @@ impl Taps {
         }
         let block = |number: usize| &data[number * size * inner..][..size * inner];
         let taps = elements.len() / self.len() * self.taps.len().max(self.len());
-        let (vectors, work) = (Vectors::detect(), taps.saturating_mul(WORK));
+        let (vectors, work) = (Vectors::detect(), cost::TAP.of(taps));
         if inner == 1 {
             fill_rows(elements, self.len(), work, |first, elements| {
                 for (number, elements) in elements.chunks_exact_mut(self.len()).enumerate() {
@@ -129,7 +128,7 @@ impl Taps {
             return Ok(output);
         }
         let times = (inner == 1).then(|| self.times(size)).flatten();
-        let (row, work) = (self.len() * inner, elements.len());
+        let (row, work) = (self.len() * inner, cost::ELEMENT.of(elements.len()));
         fill_rows(elements, row, work, |first, elements| {
             for (number, elements) in elements.chunks_exact_mut(row).enumerate() {
                 let block = &data[(first + number) * size * inner..][..size * inner];

@@ -6,6 +6,7 @@ use tract_core::internal::*;
 
 use crate::checks::{expect_inputs, volume};
 use crate::contraction::strides;
+use crate::cost;
 use crate::memory::unwritten_output;
 use crate::product::Vectors;
 use crate::threads::fill_rows;
@@ -93,7 +94,7 @@ impl RotaryEmbedding {
             return Ok(tvec!(output.into_tvalue()));
         }
         let vectors = Vectors::detect();
-        fill_rows(view, unit, data.len(), |first, output| {
+        fill_rows(view, unit, cost::ELEMENT.of(data.len()), |first, output| {
             let data = &data[first * unit..][..output.len()];
             let units = data.chunks_exact(unit).zip(output.chunks_exact_mut(unit)).enumerate();
             for (number, (data, output)) in units {

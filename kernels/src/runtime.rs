@@ -152,8 +152,11 @@ impl KernelsState {
             outputs
         };
         if outputs.is_err() {
-            // tract's state still expects the sizes of the run that failed.
-            self.state.turn_state = Default::default();
+            // tract's state still expects the sizes of the run that failed. What outlives a turn stays.
+            let turn = &mut self.state.turn_state;
+            let TurnState { resolved_symbols, scenario, values, shared: _, seating: _ } = turn;
+            (*resolved_symbols, *scenario) = Default::default();
+            values.clear();
         }
         outputs
     }
@@ -206,5 +209,36 @@ impl WithKernels for TypedModel {
 
     fn into_runnable_with_kernels(self) -> TractResult<KernelsRunnable> {
         KernelsTransform::default().runnable(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::ops::math::add;
+
+    use super::*;
+
+    #[test]
+    fn after_an_error_what_outlives_a_turn_is_there() -> TractResult<()> {
+        let mut model = TypedModel::default();
+        let size = model.symbols.sym("A");
+        let data = model.add_source("data", f32::fact([size.clone()]))?;
+        let other = model.add_source("other", f32::fact([size]))?;
+        let sum = model.wire_node("sum", add(), &[data, other])?;
+        model.select_output_outlets(&sum)?;
+        let mut state = model.into_runnable_with_kernels()?.spawn()?;
+        let seating = Seating::new(2, [LaneId(1)])?;
+        State::seat(&mut state, seating.clone())?;
+        state.state.turn_state.shared.insert(7usize);
+        let inputs = |sizes: [usize; 2]| {
+            sizes.map(|size| Tensor::zero::<f32>(&[size]).map(Tensor::into_tvalue)).into_iter()
+        };
+        for sizes in [[2, 3], [4, 4], [3, 2], [1, 1]] {
+            let found = state.run(inputs(sizes).collect::<TractResult<_>>()?);
+            assert_eq!(found.is_ok(), sizes[0] == sizes[1], "{sizes:?}");
+            let turn = &state.state.turn_state;
+            assert_eq!((&turn.seating, turn.shared.get()), (&seating, Some(&7usize)));
+        }
+        Ok(())
     }
 }

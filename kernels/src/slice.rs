@@ -4,7 +4,8 @@ use tract_core::internal::*;
 use tract_core::ops::array::Slice;
 
 use crate::checks::expect_inputs;
-use crate::memory::{COPIED_BYTES, unwritten_output};
+use crate::cost;
+use crate::memory::unwritten_output;
 use crate::threads::fill_rows;
 
 /// What tract's Slice gives, on the threads that share this work.
@@ -32,7 +33,7 @@ impl SliceOfAxis {
         let data = &data.as_slice::<T>()?[begin * inner..];
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<T>()?;
-        let work = size_of_val(elements) / COPIED_BYTES;
+        let work = cost::COPIED_BYTE.of(size_of_val(elements));
         fill_rows(elements, inner, work, |first, mut output| {
             let mut at = first * inner;
             while !output.is_empty() {

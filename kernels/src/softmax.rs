@@ -6,10 +6,11 @@ use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
 use crate::checks::expect_inputs;
+use crate::cost;
 use crate::memory::unwritten_output;
 use crate::product::activation::exp;
-use crate::product::{Output, SHARES, Vectors, for_each_columns, load, shares, store};
-use crate::threads::{fill_rows, threads_for};
+use crate::product::{Output, SHARES, Shares, Tile, Vectors, load, store};
+use crate::threads::Division;
 
 /// `exp(x - max(x)) / sum(exp(x - max(x)))`, of the elements along an axis. The data is of type F32 and has the axis; the output has
 /// its shape. Where all elements are `-inf`, or one is NaN or `inf`, the result is NaN.
@@ -124,8 +125,6 @@ impl_plain_op!(
 
 impl SoftmaxOfAxis {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        /// About how many thirds of a nanosecond an element takes.
-        const WORK: usize = 2;
         let [data] = expect_inputs("SoftmaxOfAxis", ["data"], &inputs)?;
         let (shape, axis) = (data.shape(), self.axis);
         let size = *shape.get(axis).with_context(|| {
@@ -143,9 +142,10 @@ impl SoftmaxOfAxis {
         let data = data.as_slice::<f32>()?;
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
-        let (vectors, work) = (Vectors::detect(), elements.len().saturating_mul(WORK));
+        let vectors = Vectors::detect();
+        let division = Division::of(cost::SOFTMAX.of(elements.len()));
         if inner == 1 {
-            fill_rows(elements, size, work, |first, output| {
+            division.fill_rows(elements, size, |first, output| {
                 output.copy_from_slice(&data[first * size..][..output.len()]);
                 vectors.run(SoftmaxRows { rows: output, size });
                 TractResult::Ok(())
@@ -156,9 +156,9 @@ impl SoftmaxOfAxis {
         let columns = |data: &[f32], columns: Range<usize>, output: Output| {
             vectors.run(SoftmaxColumns { data, distance: inner, rows: size, columns, output });
         };
-        let work_of_block = work / outer;
-        if threads_for(work_of_block) == 1 {
-            fill_rows(elements, block, work, |first, elements| {
+        let of_block = division.of_part(outer);
+        if of_block.threads() == 1 {
+            division.fill_rows(elements, block, |first, elements| {
                 let blocks = data[first * block..].chunks_exact(block);
                 for (data, elements) in blocks.zip(elements.chunks_exact_mut(block)) {
                     columns(data, 0..inner, Output::matrix(elements, inner));
@@ -166,10 +166,11 @@ impl SoftmaxOfAxis {
                 TractResult::Ok(())
             })?;
         } else {
+            let panel = Tile::of(vectors).columns;
+            let shares = Shares::of_columns(&of_block, [size, inner], panel, SHARES);
             for (data, elements) in data.chunks_exact(block).zip(elements.chunks_exact_mut(block)) {
-                let shares = shares(inner, work_of_block, SHARES);
-                for_each_columns(elements, inner, shares, work_of_block, |range, output| {
-                    columns(data, range, output);
+                shares.for_each(elements, |share, output| {
+                    columns(data, share.columns, output);
                     Ok(())
                 })?;
             }

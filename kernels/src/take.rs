@@ -3,7 +3,8 @@
 use tract_core::internal::*;
 
 use crate::checks::check_volume;
-use crate::memory::{COPIED_BYTES, unwritten_output};
+use crate::cost;
+use crate::memory::unwritten_output;
 use crate::threads::fill_rows;
 
 /// Positions on an axis, in the same distance: `first`, `first + step` and so on.
@@ -83,7 +84,7 @@ fn of_type<T: Datum + Copy>(
     let data = data.as_slice::<T>()?;
     let mut view = output.try_as_plain_ram_mut()?;
     let elements = view.as_slice_mut::<T>()?;
-    let work = size_of_val(elements) / COPIED_BYTES;
+    let work = cost::COPIED_BYTE.of(size_of_val(elements));
     fill_rows(elements, row, work, |first, rows| {
         let data = &data[first * row_of_data..];
         for (row, data) in rows.chunks_exact_mut(row).zip(data.chunks_exact(row_of_data)) {

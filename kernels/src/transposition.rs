@@ -3,6 +3,7 @@
 use tract_core::internal::*;
 
 use crate::checks::expect_inputs;
+use crate::cost;
 use crate::memory::unwritten_output;
 use crate::rows::{interleave, row_begins};
 use crate::threads::fill_rows;
@@ -50,7 +51,7 @@ impl Transposition {
             Some((&(width, 1), outer)) => (width, outer),
             _ => (1, outer),
         };
-        let work = size_of_val(elements) / BYTES;
+        let work = cost::TRANSPOSED_BYTE.of(size_of_val(elements));
         fill_rows(elements, size, work, |first, mut output| {
             let begins = row_begins(outer.iter().copied(), first / width);
             if stride == 1 {
@@ -80,9 +81,6 @@ impl Transposition {
         Ok(output)
     }
 }
-
-/// About how many bytes are moved in a third of a nanosecond.
-const BYTES: usize = 2;
 
 /// Writes so many rows of a size. An element of the next row is the next one of the data, and an element of the next column is
 /// `stride` further.

@@ -134,11 +134,12 @@ pub(crate) fn gather_bytes(
 /// With this many tables of `data`, whole ones keep all threads busy.
 const MANY_TABLES: usize = 64;
 
-/// The work of a gather, in units of about a third of a nanosecond. tract's default threshold, 32768 units, is about
-/// the time that it takes to wake a thread.
+/// The work of a gather, in picoseconds. tract's default threshold, which is 12 microseconds of it, is about the time that it takes to
+/// wake a thread.
 fn work(blocks: usize, block: usize) -> usize {
-    let for_a_block = if blocks::is_narrow(block) { 1 } else { 8 };
-    blocks * for_a_block + blocks * block / 16
+    const BYTE: usize = 24;
+    let for_a_block: usize = if blocks::is_narrow(block) { 384 } else { 3072 };
+    blocks.saturating_mul(for_a_block.saturating_add(block.saturating_mul(BYTE)))
 }
 
 /// How blocks are written.

@@ -1,6 +1,7 @@
 use tract_core::internal::*;
 
 use crate::checks::expect_input_count;
+use crate::cost;
 use crate::memory::{LINE, unwritten_output};
 use crate::threads::fill_rows;
 
@@ -19,7 +20,8 @@ impl AddendOfKept {
         #[allow(unsafe_code)]
         let mut output = unsafe { unwritten_output::<f32>("AddendOfKept", keep.shape())? };
         let mut view = output.try_as_plain_ram_mut()?;
-        fill_rows(view.as_slice_mut::<f32>()?, LINE, kept.len(), |first, output| {
+        let work = cost::ELEMENT.of(kept.len());
+        fill_rows(view.as_slice_mut::<f32>()?, LINE, work, |first, output| {
             for (place, keep) in output.iter_mut().zip(&kept[first * LINE..]) {
                 *place = if *keep { 0. } else { f32::NEG_INFINITY };
             }

@@ -22,6 +22,7 @@ use super::digits::padded;
 use super::lanes::{Enter, Lanes, On, Vnni, first_words};
 use super::matrix::GroupParameters;
 use super::unpack::PANEL_ROWS;
+use crate::cost;
 use crate::memory::{Scratch, prefetch};
 use crate::product::activation::{Activate, Activation};
 use crate::product::{Output, Vectors};
@@ -91,7 +92,7 @@ impl ByteData {
         let layout = ByteLayout::new(matrix);
         let stride = layout.stride();
         let mut rows = Scratch::new(data.len() / layout.depth * stride);
-        let work = data.len() / 8;
+        let work = cost::WRITTEN_CODE.of(data.len());
         struct NotFinite;
         let filled = fill_rows(&mut rows, stride, work, |first, rows| {
             let data = &data[first * layout.depth..];

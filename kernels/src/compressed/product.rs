@@ -13,12 +13,13 @@ use super::unpack::UnpackPanel;
 #[cfg(target_arch = "x86_64")]
 use super::{bytes, dynamic, nibbles};
 use super::{dots, words};
+use crate::cost;
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
-    Addend, GemmBlock, OperandA, OperandB, Output, SHARES, STEPS, Share, Tile, Vectors, WORK,
-    for_each_columns, for_each_share, shares, shares_of_product,
+    Addend, GemmBlock, OperandA, OperandB, Output, SHARES, STEPS, Share, Shares, Tile, Vectors,
 };
+use crate::threads::Division;
 
 /// With more rows of data, panels of the matrix become numbers first.
 pub(super) const FEW_ROWS: usize = 6;
@@ -59,15 +60,15 @@ pub(crate) fn multiply(
     if rows <= FEW_ROWS {
         return multiply_few(matrix, data, bias, activation, output);
     }
-    let work = output.len().saturating_mul(matrix.depth) / WORK;
+    let division = Division::of(cost::PRODUCT.of(output.len().saturating_mul(matrix.depth)));
+    let shares = Shares::of_product(&division, [rows, columns]);
     #[cfg(target_arch = "x86_64")]
     if precision == Precision::Bytes
         && matrix.format.bits() <= 8
         && let Some(lanes) = Vnni::detect(LaneInstructions::detect())
         && let Some(data) = dynamic::ByteData::new(lanes, matrix, data)
     {
-        let shares = shares_of_product(rows, columns, work, SHARES);
-        return for_each_share(output, columns, shares, work, |share, output| {
+        return shares.for_each(output, |share, output| {
             let Share { rows, columns } = share;
             let product =
                 dynamic::ByteGemm { matrix, data: &data, rows, columns, bias, activation };
@@ -83,8 +84,7 @@ pub(crate) fn multiply(
     let data = OperandA::in_place(data, rows, matrix.depth, tile)
         .filter(|_| !matrix.depth.is_multiple_of(SAME_PLACE))
         .unwrap_or_else(|| packed.insert(pack()).view());
-    let shares = shares_of_product(rows, columns, work, SHARES);
-    for_each_share(output, columns, shares, work, |share, output| {
+    shares.for_each(output, |share, output| {
         multiply_panels(matrix, data.part(share.rows), share.columns, bias, activation, output)
     })
 }
@@ -99,10 +99,10 @@ fn multiply_few(
     let columns = matrix.rows;
     let rows = output.len() / columns;
     let few = Few::new(matrix, data);
-    // Codes come from memory, about ten bytes in a nanosecond.
-    let work = matrix.bytes()?.len() / 3;
-    let shares = shares(columns, work, SHARES);
-    for_each_columns(output, columns, shares, work, |columns, mut share| {
+    let division = Division::of(cost::STREAMED_BYTE.of(matrix.bytes()?.len()));
+    let panel = Tile::of(Vectors::detect()).columns;
+    let shares = Shares::of_columns(&division, [rows, columns], panel, SHARES);
+    shares.for_each(output, |Share { columns, .. }, mut share| {
         let mut parameters = GroupParameters::default();
         let mut sums = [[0.; ROWS_AT_ONCE]; FEW_ROWS];
         let at_once = few.rows_at_once(rows);

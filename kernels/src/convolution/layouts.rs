@@ -1,9 +1,10 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use super::patches::{ChannelsFirstWindow, PatchLayout};
+use crate::threads::lock;
 
 /// So many layouts an operator keeps: in most models there is one for all runs, and some alternate between few sizes.
 const MOST_LAYOUTS: usize = 4;
@@ -42,7 +43,7 @@ impl PatchLayoutCache {
         rule_if!(has_elements(&window));
         // Other runs need not wait for it.
         let layout = Arc::new(PatchLayout::new(window, rows)?);
-        let mut kept = self.lock();
+        let mut kept = lock(&self.0);
         if kept.len() >= MOST_LAYOUTS {
             kept.remove(0);
         }
@@ -52,16 +53,11 @@ impl PatchLayoutCache {
 
     /// The layout for these sizes, if it is there.
     fn kept(&self, spec: &PoolSpec, sizes: &[usize]) -> Option<Arc<PatchLayout>> {
-        let mut kept = self.lock();
+        let mut kept = lock(&self.0);
         let is_it = |it: &Arc<PatchLayout>| it.window.input[3 - spec.rank()..] == *sizes;
         let place = kept.iter().rposition(is_it)?;
         kept[place..].rotate_left(1);
         kept.last().cloned()
-    }
-
-    /// Whole layouts are in it, whatever a thread does that has it.
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<PatchLayout>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,9 +7,10 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use crate::checks::check_volume;
+use crate::cost;
 use crate::memory::{LINE, Scratch};
-use crate::product::{OperandA, Output, Tile, Vectors, load, row_panels, shares_of_panels, store};
-use crate::threads::fill_rows;
+use crate::product::{OperandA, Output, Shares, Tile, Vectors, load, row_panels, store};
+use crate::threads::{Division, fill_rows};
 
 /// How a kernel moves over data of known size, which has the channels first. There are three spatial axes; those that the data
 /// does not have are of size 1.
@@ -198,13 +199,19 @@ impl PatchLayout {
         [input, output, kernel].iter().all(|sizes| sizes[0] == 1)
     }
 
-    /// Rows of pixels for the threads that share this work: one part for each, as long as parts have pixels enough. None: they share
-    /// the channels. What threads write of a channel they mostly read next, and far from each other they wait long for the rest.
-    pub fn shares_of_pixels(&self, work: usize) -> Option<Vec<Range<usize>>> {
+    /// Rows of pixels of so many channels for the threads that share this work: one part for each, if parts have pixels enough. None: they
+    /// share the channels. What threads write of a channel they mostly read next, and far from each other they wait long for the rest.
+    pub fn shares_of_pixels<'d>(
+        &self,
+        division: &'d Division,
+        channels: usize,
+    ) -> Option<Shares<'d>> {
         /// With fewer, most lines of the cache are on both sides, and more of the rows are read twice. Images of tests are small.
         const LEAST: usize = if cfg!(test) { 4 } else { 128 };
-        let shares = shares_of_panels(self.window.pixels(), self.window.output[2], work, 1);
-        (self.is_plane() && shares.len() > 1 && shares[0].len() >= LEAST).then_some(shares)
+        let size = [channels, self.window.pixels()];
+        let it = Shares::of_columns(division, size, self.window.output[2], 1);
+        let are_long = it.shares.len() > 1 && it.shares[0].columns.len() >= LEAST;
+        (self.is_plane() && are_long).then_some(it)
     }
 
     /// The rows of the parts that positions of one plane meet. The last one need not be of a pixel: the kernel may end in a row of
@@ -250,7 +257,8 @@ impl PatchLayout {
             return Ok(LaidOutChannels { elements, distance, offsets, first: 0 });
         }
         let mut laid_out = room(channels, distance)?;
-        fill_rows(&mut laid_out, distance, image.len(), |first, laid_out| {
+        let work = cost::ELEMENT.of(image.len());
+        fill_rows(&mut laid_out, distance, work, |first, laid_out| {
             let (layout, band, image) = (self, self.all_rows(), &image[first * elements..]);
             vectors.run(CopyToLayout { layout, image, band, distance, laid_out });
             TractResult::Ok(())

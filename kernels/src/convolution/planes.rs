@@ -5,10 +5,11 @@ use tract_core::ops::cnn::PoolSpec;
 use super::layouts::PatchLayoutCache;
 use super::patches::{Band, PatchLayout};
 use crate::checks::expect_input_count;
+use crate::cost;
 use crate::memory::{Scratch, unwritten_output};
 use crate::product::activation::{Activation, below_zero};
-use crate::product::{Output, Vectors, for_each_columns, max_or_second};
-use crate::threads::fill_rows;
+use crate::product::{Output, Vectors, max_or_second};
+use crate::threads::{Division, fill_rows};
 
 /// What is made of each channel on its own: a convolution of one channel, or a pool.
 pub(super) struct Planes<'a> {
@@ -40,20 +41,18 @@ impl Planes<'_> {
         output: &mut [f32],
     ) -> TractResult<()> {
         let pixels = self.layout.window.pixels();
-        // About eight products of two numbers take a third of a nanosecond here.
-        let work = output.len().saturating_mul(self.layout.offsets.len()) / 8;
+        let products = output.len().saturating_mul(self.layout.offsets.len());
+        let division = Division::of(cost::PRODUCT_OF_CHANNELS.of(products));
         let vectors = Vectors::detect();
         let run = |first, pixels, output: Output| {
             let (planes, band) = (self, self.layout.band(pixels));
             vectors.run(PlaneTask { planes, data, channels, repeated, first, band, output });
             Ok(())
         };
-        if let Some(shares) = self.layout.shares_of_pixels(work) {
-            return for_each_columns(output, pixels, shares, work, |pixels, output| {
-                run(0, pixels, output)
-            });
+        if let Some(shares) = self.layout.shares_of_pixels(&division, output.len() / pixels) {
+            return shares.for_each(output, |share, output| run(0, share.columns, output));
         }
-        fill_rows(output, repeated * pixels, work, |first, output| {
+        division.fill_rows(output, repeated * pixels, |first, output| {
             run(first, 0..pixels, Output::matrix(output, pixels))
         })
     }
@@ -259,7 +258,8 @@ impl PoolOfPlanes {
                 _ => counts.fill(volume as f32),
             }
             // A sum of quotients would be rounded: integers may have a mean that is one.
-            fill_rows(elements, window.pixels(), shape.iter().product(), |_, channels| {
+            let work = cost::ELEMENT.of(elements.len());
+            fill_rows(elements, window.pixels(), work, |_, channels| {
                 for channel in channels.chunks_exact_mut(counts.len()) {
                     channel.iter_mut().zip(&*counts).for_each(|(sum, count)| *sum /= count);
                 }

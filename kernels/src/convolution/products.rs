@@ -5,13 +5,14 @@ use tract_core::internal::*;
 use super::patches::{
     ChannelsFirstWindow, LaidOutChannels, PackPatchesAsA, PackPatchesAsB, PatchLayout, Pick,
 };
+use crate::cost;
 use crate::memory::Scratch;
 use crate::product::activation::{Activation, BelowZero};
 use crate::product::{
-    Addend, GemmBlock, OperandA, OperandB, Output, PackedB, SHARES, STEPS, Share, Tile, Vectors,
-    WORK, cycles, parts, shares, shares_of_all_rows, shares_of_panels, shares_of_product,
+    Addend, GemmBlock, OperandA, OperandB, Output, PackedB, STEPS, Share, Shares, Tile, Vectors,
+    cycles, parts,
 };
-use crate::threads::{fill_rows, for_each_on_threads, threads_for};
+use crate::threads::Division;
 
 /// The packed weights of a group, one operand of a GEMM. The other one is the patches that the pixels meet.
 #[derive(Debug, PartialEq)]
@@ -91,118 +92,116 @@ pub(super) struct Im2colGemm<'a> {
     pub slopes: Option<&'a [f32]>,
 }
 
-/// A share of the GEMM of a group, for one thread: some rows and columns of the product.
-struct ConvolutionTask<'a> {
-    /// Where the weights are rows: others meet all pixels.
-    rows: Range<usize>,
-    columns: Range<usize>,
-    output: Output<'a>,
-}
-
 impl Im2colGemm<'_> {
     /// `channels` are those of a group in the data.
     pub fn run(&self, data: &[f32], channels: usize, output: &mut [f32]) -> TractResult<()> {
         let window = &self.layout.window;
         let (image, pixels) = (channels * window.elements(), window.pixels());
-        let work = output.len().saturating_mul(self.groups[0].depth()) / WORK;
+        let products = output.len().saturating_mul(self.groups[0].depth());
+        let division = Division::of(cost::PRODUCT.of(products));
         let group = self.groups[0].channels() * pixels;
         let mut groups: Vec<_> = output.chunks_mut(group).enumerate().collect();
         // Threads share the groups, or each of them.
         let count = groups.len();
-        let (of_all, of_each) =
-            if count >= threads_for(work) { (work, 0) } else { (0, work / count) };
-        fill_rows(&mut groups, 1, of_all, |_, groups| {
-            for (number, output) in groups {
-                let data = &data[*number * image..][..image];
-                let number = *number % self.groups.len();
-                let (mut parts, share_pixels) = self.parts(&self.groups[number], output, of_each);
-                let in_bands = share_pixels && self.layout.has_bands();
-                let of_all = || self.layout.lay_out(Vectors::detect(), channels, data);
-                let laid_out = (!in_bands).then(of_all).transpose()?;
-                for_each_on_threads(&mut parts, of_each, |part| {
-                    match &laid_out {
-                        Some(laid_out) => self.part(number, laid_out, part),
-                        None => self.bands(number, channels, data, part)?,
-                    }
-                    Ok(())
-                })?;
-            }
-            Ok(())
+        let (of_all, of_each) = match count >= division.threads() {
+            true => (division, Division::alone()),
+            false => (Division::alone(), division.of_part(count)),
+        };
+        of_all.for_each(&mut groups, |(number, output)| {
+            let data = &data[*number * image..][..image];
+            let number = *number % self.groups.len();
+            let weights = &self.groups[number];
+            let (shares, share_pixels) = match weights {
+                GroupWeights::Rows(weights) => self.shares_of_rows(weights.rows, &of_each),
+                GroupWeights::Columns(it) => self.shares_of_columns(it.columns, &of_each),
+            };
+            let in_bands = share_pixels && self.layout.has_bands();
+            let of_all = || self.layout.lay_out(Vectors::detect(), channels, data);
+            let laid_out = (!in_bands).then(of_all).transpose()?;
+            let place = |column| match weights {
+                GroupWeights::Rows(_) => self.layout.pixels_before_column(column),
+                GroupWeights::Columns(_) => column,
+            };
+            shares.for_each_placed(output, pixels, place, |share, output| {
+                match &laid_out {
+                    Some(laid_out) => self.part(number, laid_out, share, output),
+                    None => self.bands(number, channels, data, share, output)?,
+                }
+                Ok(())
+            })
         })
     }
 
-    fn part(&self, group: usize, laid_out: &LaidOutChannels, part: &mut ConvolutionTask) {
+    /// Computes some channels of a group, and some pixels; or positions, if the layout has gaps.
+    fn part(&self, group: usize, laid_out: &LaidOutChannels, share: Share, output: Output) {
         let weights = &self.groups[group];
         let channels = group * weights.channels()..(group + 1) * weights.channels();
         let bias = &self.bias[channels.clone()];
         let slopes = self.slopes.map(|slopes| &slopes[channels]);
         match weights {
-            GroupWeights::Rows(rows) => self.columns_of_pixels(rows, bias, slopes, laid_out, part),
-            GroupWeights::Columns(it) => self.rows_of_pixels(it, bias, slopes, laid_out, part),
+            GroupWeights::Rows(rows) => {
+                self.columns_of_pixels(rows, bias, slopes, laid_out, share, output)
+            }
+            GroupWeights::Columns(it) => {
+                self.rows_of_pixels(it, bias, slopes, laid_out, share, output)
+            }
         }
     }
 
-    /// What threads compute, and whether each has pixels of its own: otherwise they have channels of the output, and meet all pixels.
-    fn parts<'a>(
-        &self,
-        weights: &GroupWeights,
-        output: &'a mut [f32],
-        work: usize,
-    ) -> (Vec<ConvolutionTask<'a>>, bool) {
-        let layout = self.layout;
-        let pixels = layout.window.pixels();
-        match weights {
-            GroupWeights::Rows(weights) => {
-                let (channels, columns) = (weights.rows, layout.columns());
-                let shares = match layout.has_bands() {
-                    // Each part lays out rows of its own, and some that others need too.
-                    true => shares_of_all_rows(channels, columns, work, 1),
-                    false => shares_of_product(channels, columns, work, SHARES),
-                };
-                if let Some(rows) = self.shares_of_rows(weights.rows, &shares, work) {
-                    let shares = output.chunks_mut(rows * pixels).enumerate();
-                    let part = |(number, elements): (usize, &'a mut [f32])| {
-                        let first = number * rows;
-                        ConvolutionTask {
-                            rows: first..weights.rows.min(first + rows),
-                            columns: 0..layout.columns(),
-                            output: Output::matrix(elements, pixels),
-                        }
-                    };
-                    return (shares.map(part).collect(), false);
-                }
-                let place = |column| layout.pixels_before_column(column);
-                let outputs = Output::of_shares(output, pixels, &shares, place);
-                let part =
-                    |(Share { rows, columns }, output)| ConvolutionTask { rows, columns, output };
-                (shares.into_iter().zip(outputs).map(part).collect(), true)
-            }
-            GroupWeights::Columns(weights) => {
-                let columns = shares(weights.columns, work, 1);
-                let widest = columns.iter().map(Range::len).max().unwrap_or(0);
-                if let Some(shares) = self.shares_of_pixels(weights.columns, widest, work) {
-                    let outputs =
-                        Output::of_columns(output, pixels, shares.iter().map(|it| it.end));
-                    let shares = shares.iter().cloned().zip(outputs);
-                    let part = |(rows, output): (Range<usize>, _)| ConvolutionTask {
-                        columns: 0..weights.columns,
-                        rows,
-                        output,
-                    };
-                    return (shares.map(part).collect(), true);
-                }
-                // Each packs what all pixels meet.
-                let mut rest = output;
-                let part = |columns: Range<usize>| {
-                    let (elements, others) =
-                        std::mem::take(&mut rest).split_at_mut(columns.len() * pixels);
-                    rest = others;
-                    let output = Output::matrix(elements, pixels);
-                    ConvolutionTask { rows: 0..pixels, columns, output }
-                };
-                (columns.into_iter().map(part).collect(), false)
+    /// What threads compute where the weights are rows, and whether each has pixels of its own: otherwise they have channels of the output,
+    /// and meet all pixels. That is faster where whole panels of pixels cannot be shared evenly, although each thread packs them all.
+    fn shares_of_rows<'d>(&self, rows: usize, division: &'d Division) -> (Shares<'d>, bool) {
+        let (layout, tile) = (self.layout, Tile::of(Vectors::detect()));
+        let columns = layout.columns();
+        let shares = match layout.has_bands() {
+            // Each part lays out rows of its own, and some that others need too.
+            true => Shares::of_columns(division, [rows, columns], tile.columns, 1),
+            false => Shares::of_product(division, [rows, columns]),
+        };
+        let threads = division.threads();
+        let of_each = rows.div_ceil(threads).next_multiple_of(tile.rows);
+        if threads == 1 || of_each >= rows {
+            return (shares, true);
+        }
+        let time = |rows: usize, columns: usize| {
+            let packing = if layout.is_in_place() { 0 } else { columns.div_ceil(tile.lanes) };
+            cycles(rows, columns, tile) + packing
+        };
+        // Whoever is first takes the next part.
+        let mut of_threads = vec![0; threads];
+        for share in &shares.shares {
+            if let Some(first) = of_threads.iter_mut().min() {
+                *first += time(share.rows.len(), share.columns.len());
             }
         }
+        let of_columns = of_threads.into_iter().max().unwrap_or(0);
+        // Each thread then also reads what the others have written.
+        if time(of_each, columns) >= of_columns / 10 * 9 {
+            return (shares, true);
+        }
+        let of_threads = (0..rows).step_by(of_each).map(|it| it..rows.min(it + of_each));
+        (Shares::of_rows(division, of_threads, columns), false)
+    }
+
+    /// The same where the weights are columns. Threads have pixels if that is faster than what one thread does that has the most channels:
+    /// whole panels of channels may be shared less evenly than those of pixels, and each thread packs its pixels alone.
+    fn shares_of_columns<'d>(&self, channels: usize, division: &'d Division) -> (Shares<'d>, bool) {
+        let (pixels, tile) = (self.layout.window.pixels(), Tile::of(Vectors::detect()));
+        let of_channels = division.panels(channels, tile.columns, 1);
+        let of_pixels = Shares::of_columns(division, [channels, pixels], tile.rows, 1);
+        let time = |pixels: usize, channels: usize| {
+            cycles(pixels, channels, tile) + PACKING * pixels.div_ceil(tile.rows)
+        };
+        let are_faster = || {
+            let widest = of_channels.iter().map(Range::len).max().unwrap_or(0);
+            let times = of_pixels.shares.iter().map(|share| time(share.columns.len(), channels));
+            times.max() < Some(time(pixels, widest))
+        };
+        if of_pixels.shares.len() > 1 && are_faster() {
+            return (of_pixels, true);
+        }
+        // Each packs what all pixels meet.
+        (Shares::of_rows(division, of_channels, pixels), false)
     }
 
     /// Computes a part, so few columns at a time that what they meet stays in the second-level cache.
@@ -211,7 +210,8 @@ impl Im2colGemm<'_> {
         group: usize,
         channels: usize,
         data: &[f32],
-        part: &mut ConvolutionTask,
+        share: Share,
+        mut output: Output,
     ) -> TractResult<()> {
         /// What a band has beyond its pixels, for the kernel, is read again by the next one.
         const LEAST_ROWS: usize = 4;
@@ -219,12 +219,12 @@ impl Im2colGemm<'_> {
         const ELEMENTS: usize = if cfg!(test) { 1 << 7 } else { 1 << 17 };
         let (layout, vectors) = (self.layout, Vectors::detect());
         if let GroupWeights::Columns(_) = &self.groups[group] {
-            let positions = layout.positions_of_pixels(part.rows.clone());
+            let positions = layout.positions_of_pixels(share.columns.clone());
             let laid_out = layout.lay_out_band(vectors, channels, data, positions)?;
-            self.part(group, &laid_out, part);
+            self.part(group, &laid_out, share, output);
             return Ok(());
         }
-        let columns = part.columns.clone();
+        let columns = share.columns;
         let width = layout.window.output[2];
         let all = columns.len() * channels;
         let most = columns.len().div_ceil(LEAST_ROWS * width);
@@ -236,57 +236,10 @@ impl Im2colGemm<'_> {
             let columns = begin..(begin + step).min(columns.end);
             let positions = layout.positions_of_columns(columns.clone());
             let laid_out = layout.lay_out_band(vectors, channels, data, positions)?;
-            let output = part.output.skip_columns(pixels(begin) - first);
-            let mut part = ConvolutionTask { rows: part.rows.clone(), columns, output };
-            self.part(group, &laid_out, &mut part);
+            let output = output.skip_columns(pixels(begin) - first);
+            self.part(group, &laid_out, Share { rows: share.rows.clone(), columns }, output);
         }
         Ok(())
-    }
-
-    /// How many rows each thread takes, if that is faster than sharing the columns in these parts: it is where whole panels of
-    /// columns cannot be shared evenly. Each thread then packs all columns.
-    fn shares_of_rows(&self, rows: usize, shares: &[Share], work: usize) -> Option<usize> {
-        let threads = threads_for(work);
-        let tile = Tile::of(Vectors::detect());
-        let share = rows.div_ceil(threads).next_multiple_of(tile.rows);
-        if threads == 1 || share >= rows {
-            return None;
-        }
-        let time = |rows: usize, columns: usize| {
-            let packing = if self.layout.is_in_place() { 0 } else { columns.div_ceil(tile.lanes) };
-            cycles(rows, columns, tile) + packing
-        };
-        // Whoever is first takes the next part.
-        let mut of_threads = vec![0; threads];
-        for share in shares {
-            if let Some(first) = of_threads.iter_mut().min() {
-                *first += time(share.rows.len(), share.columns.len());
-            }
-        }
-        let of_columns = of_threads.into_iter().max()?;
-        // Each thread then also reads what the others have written.
-        (time(share, self.layout.columns()) < of_columns / 10 * 9).then_some(share)
-    }
-
-    /// The pixels of each thread, if that is faster than sharing the channels, of which one thread takes the most: whole panels of
-    /// channels may be shared less evenly than those of pixels, and each thread packs its pixels alone.
-    fn shares_of_pixels(
-        &self,
-        channels: usize,
-        widest: usize,
-        work: usize,
-    ) -> Option<Vec<Range<usize>>> {
-        let pixels = self.layout.window.pixels();
-        let tile = Tile::of(Vectors::detect());
-        let shares = shares_of_panels(pixels, tile.rows, work, 1);
-        if shares.len() < 2 {
-            return None;
-        }
-        let time = |pixels: usize, channels: usize| {
-            cycles(pixels, channels, tile) + PACKING * pixels.div_ceil(tile.rows)
-        };
-        let of_pixels = shares.iter().map(|it| time(it.len(), channels)).max()?;
-        (of_pixels < time(pixels, widest)).then_some(shares)
     }
 
     fn columns_of_pixels(
@@ -295,22 +248,23 @@ impl Im2colGemm<'_> {
         bias: &[f32],
         slopes: Option<&[f32]>,
         laid_out: &LaidOutChannels,
-        part: &mut ConvolutionTask,
+        share: Share,
+        mut output: Output,
     ) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
         let layout = self.layout;
-        let block = (PANELS * tile.columns).min(part.columns.len());
-        let gaps = if layout.with_gaps { part.rows.len() * block } else { 0 };
+        let block = (PANELS * tile.columns).min(share.columns.len());
+        let gaps = if layout.with_gaps { share.rows.len() * block } else { 0 };
         let mut results = Scratch::new(gaps);
         let steps = STEPS.min(weights.depth);
         let mut columns = Scratch::new(steps * block.next_multiple_of(tile.lanes));
         let offsets = layout.is_in_place().then(|| laid_out.steps(weights.depth));
         let pixels = |column| layout.pixels_before_column(column);
-        let first = pixels(part.columns.start);
-        for column in part.columns.clone().step_by(block) {
-            let width = (part.columns.end - column).min(block);
-            let mut output = part.output.skip_columns(pixels(column) - first);
+        let first = pixels(share.columns.start);
+        for column in share.columns.clone().step_by(block) {
+            let width = (share.columns.end - column).min(block);
+            let mut part = output.skip_columns(pixels(column) - first);
             let whole = if offsets.is_some() { width - width % tile.columns } else { 0 };
             for steps in parts(weights.depth) {
                 let range = column + whole..column + width;
@@ -337,13 +291,13 @@ impl Im2colGemm<'_> {
                         left: weights.view(),
                         left_begin: steps.start,
                         right,
-                        rows: part.rows.clone(),
+                        rows: share.rows.clone(),
                         columns,
                         steps: steps.clone(),
                         depth: weights.depth,
                         output: match layout.with_gaps {
                             true => Output::matrix(&mut results[first..], width),
-                            false => output.skip_columns(first),
+                            false => part.skip_columns(first),
                         },
                         addend: Addend::OfRows(bias),
                         activation: self.activation,
@@ -352,14 +306,14 @@ impl Im2colGemm<'_> {
             }
             if layout.with_gaps {
                 let positions = column..column + width;
-                let results = &results[..part.rows.len() * width];
-                vectors.run(Pick { layout, positions, results, output });
+                let results = &results[..share.rows.len() * width];
+                vectors.run(Pick { layout, positions, results, output: part });
             }
             if let Some(slopes) = slopes {
                 vectors.run(BelowZero {
-                    rows: part.output.skip_columns(pixels(column) - first),
+                    rows: output.skip_columns(pixels(column) - first),
                     count: pixels(column + width) - pixels(column),
-                    slopes: &slopes[part.rows.clone()],
+                    slopes: &slopes[share.rows.clone()],
                 });
             }
         }
@@ -371,19 +325,20 @@ impl Im2colGemm<'_> {
         bias: &[f32],
         slopes: Option<&[f32]>,
         laid_out: &LaidOutChannels,
-        part: &mut ConvolutionTask,
+        share: Share,
+        mut output: Output,
     ) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
-        let pixels = part.rows.len();
-        let Range { start, end } = part.columns;
+        let pixels = share.columns.len();
+        let Range { start, end } = share.rows;
         let mut results = Scratch::new(pixels * (end - start));
         let mut rows = OperandA::scratch(pixels, STEPS.min(weights.depth));
         for steps in parts(weights.depth) {
             vectors.run(PackPatchesAsA {
                 layout: self.layout,
                 channels: laid_out,
-                first: part.rows.start,
+                first: share.columns.start,
                 steps: steps.clone(),
                 rows: &mut rows,
             });
@@ -409,9 +364,9 @@ impl Im2colGemm<'_> {
                 });
             }
         }
-        transpose(&results, pixels, &mut part.output);
+        transpose(&results, pixels, &mut output);
         if let Some(slopes) = slopes {
-            let (rows, slopes) = (part.output.skip_columns(0), &slopes[start..end]);
+            let (rows, slopes) = (output.skip_columns(0), &slopes[start..end]);
             vectors.run(BelowZero { rows, count: pixels, slopes });
         }
     }

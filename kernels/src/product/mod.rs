@@ -10,6 +10,7 @@
 //! * `kernel.rs` multiplies them, a tile of `C` at a time: the microkernel;
 //! * `avx512.rs` has its loop where vectors have 16 numbers;
 //! * `output.rs` says where the product goes;
+//! * `shares.rs` says what each thread computes of it;
 //! * `dots.rs` has the product of one row and the transpose of a matrix (GEMV), which is read as it is;
 //! * `activation.rs` has the functions that are applied to `C` while it is in registers;
 //! * `gelu.rs` has one of them as an operator, where tract's is not 0;
@@ -27,22 +28,17 @@ pub(crate) mod half;
 mod kernel;
 mod output;
 mod panels;
+mod shares;
 #[cfg(test)]
 pub(super) mod tests;
 
 use std::ops::Range;
 
-use tract_core::prelude::TractResult;
-
-use crate::threads::{even_parts, for_each_on_threads, threads_for};
 use activation::Activation;
 
 /// How many steps of a sum are done at once, so that what is multiplied stays in the caches: a panel of 48 columns
 /// has 72 KiB of them, and one of 16, where vectors are short, 24 KiB.
 pub(super) const STEPS: usize = 384;
-
-/// How many products of two numbers a processor computes in a third of a nanosecond, the unit of work for [`threads_for`].
-pub(super) const WORK: usize = 32;
 
 /// The steps of a sum, some at a time.
 pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
@@ -50,128 +46,12 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
     (0..depth).step_by(most).map(move |first| first..(first + most).min(depth))
 }
 
-/// Columns of a product, for the threads that share this work: so many parts for each thread, if there are panels for that, of as
-/// many whole panels each as the others, or one more.
-pub(super) fn shares(columns: usize, work: usize, of_a_thread: usize) -> Vec<Range<usize>> {
-    shares_of_panels(columns, Tile::of(Vectors::detect()).columns, work, of_a_thread)
-}
-
-/// The same with panels of so many columns.
-pub(super) fn shares_of_panels(
-    columns: usize,
-    panel: usize,
-    work: usize,
-    of_a_thread: usize,
-) -> Vec<Range<usize>> {
-    let panels = columns.div_ceil(panel);
-    let count = match threads_for(work) {
-        1 => panels.min(1),
-        threads => panels.min(of_a_thread * threads),
-    };
-    even_parts(0..panels, count)
-        .map(|panels| (panels.start * panel).min(columns)..(panels.end * panel).min(columns))
-        .collect()
-}
-
-/// What a thread computes of a product.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Share {
-    /// Begins with a whole panel.
-    pub rows: Range<usize>,
-    /// Begins with a whole panel.
-    pub columns: Range<usize>,
-}
-
-/// A product for the threads that share this work. Each thread gets as many panels of columns, in so many parts, of all rows. Of the
-/// panels that are left over, parts have some of the rows each.
-///
-/// Without the latter, one of two threads had 6 of the 11 panels of 512 columns: networks of such products took 1.04 times as long,
-/// and prompts of language models, whose weights are unpacked again for each part, 1.05 times (AMD EPYC, family 26 model 2).
-pub(super) fn shares_of_product(
-    rows: usize,
-    columns: usize,
-    work: usize,
-    of_a_thread: usize,
-) -> Vec<Share> {
-    /// What is packed or unpacked for a part should meet some tiles.
-    const LEAST_TILES: usize = 4;
-    let tile = Tile::of(Vectors::detect());
-    let threads = threads_for(work);
-    // The last panel may be a part of one.
-    let of_each = columns / (threads * tile.columns);
-    let panels = columns.div_ceil(tile.columns);
-    let rest = panels - threads * of_each;
-    let tiles = rows.div_ceil(tile.rows);
-    let pieces = (tiles / LEAST_TILES).min(2 * threads);
-    // Parts of some rows are read by whoever comes next, and should be few.
-    if threads == 1 || rest == 0 || rest >= of_each || pieces < 2 {
-        return shares_of_all_rows(rows, columns, work, of_a_thread);
-    }
-    // They are where the parts of the first thread end.
-    let left_over = of_each..of_each + rest;
-    let share = |tiles: Range<usize>, panels: Range<usize>| Share {
-        rows: tiles.start * tile.rows..(tiles.end * tile.rows).min(rows),
-        columns: panels.start * tile.columns..(panels.end * tile.columns).min(columns),
-    };
-    let of_all_rows = |panels: Range<usize>, threads: usize| {
-        let count = panels.len().min(of_a_thread * threads);
-        even_parts(panels, count).map(|panels| share(0..tiles, panels))
-    };
-    of_all_rows(0..left_over.start, 1)
-        .chain(even_parts(0..tiles, pieces).map(|tiles| share(tiles, left_over.clone())))
-        .chain(of_all_rows(left_over.end..panels, threads - 1))
-        .collect()
-}
-
-/// The same without parts of some rows.
-pub(super) fn shares_of_all_rows(
-    rows: usize,
-    columns: usize,
-    work: usize,
-    of_a_thread: usize,
-) -> Vec<Share> {
-    let columns = shares(columns, work, of_a_thread).into_iter();
-    columns.map(|columns| Share { rows: 0..rows, columns }).collect()
-}
-
-/// Calls a function with some rows and columns of a matrix, and with this part of it, on the threads that share the work.
-pub(super) fn for_each_share(
-    matrix: &mut [f32],
-    columns: usize,
-    shares: Vec<Share>,
-    work: usize,
-    each: impl Fn(Share, Output) -> TractResult<()> + Sync,
-) -> TractResult<()> {
-    let outputs = Output::of_shares(matrix, columns, &shares, |column| column);
-    let mut parts: Vec<_> = shares.into_iter().zip(outputs).collect();
-    for_each_on_threads(&mut parts, work, |(share, output)| {
-        each(share.clone(), output.skip_columns(0))
-    })
-}
-
-/// Calls a function with some columns of a matrix, and with this part of it, on the threads that share the work.
-pub(super) fn for_each_columns<T: Send>(
-    matrix: &mut [T],
-    columns: usize,
-    shares: Vec<Range<usize>>,
-    work: usize,
-    each: impl Fn(Range<usize>, Output<T>) -> TractResult<()> + Sync,
-) -> TractResult<()> {
-    let parts = Output::of_columns(matrix, columns, shares.iter().map(|columns| columns.end));
-    let mut parts: Vec<_> = shares.iter().cloned().zip(parts).collect();
-    for_each_on_threads(&mut parts, work, |(columns, part)| {
-        each(columns.clone(), part.skip_columns(0))
-    })
-}
-
-/// Parts for each thread, if sharing costs nothing: a late thread then finds less to do.
-pub(super) const SHARES: usize = 4;
-
 pub(super) use dots::Gemv;
 pub(super) use kernel::{Addend, GemmBlock, OperandB, load, max_or_second, store};
 pub(super) use output::Output;
 pub use panels::Vectors;
 pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, cycles, row_panels};
+pub(super) use shares::{SHARES, Share, Shares};
 
 /// The product of operands `A` and `B`, `B` packed, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
 ///

@@ -6,13 +6,12 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use super::Share;
+use super::shares::Share;
 
 /// Rows that follow each other in a distance, each from the first column of the product on: all of a matrix, or some of its
 /// columns, while other threads have the others.
 ///
-/// With a slice for each row instead, threads that shared convolutions waited until these were listed: MobileNetV2, EfficientNet and
-/// MiniLM took 1.03 to 1.06 times as long on two threads (AMD EPYC, family 26 model 2). And the kernel was compiled for both kinds.
+/// With a slice for each row instead, threads would wait until these are listed, and the kernel would be compiled for both kinds.
 #[derive(Debug)]
 pub(crate) struct Output<'a, T = f32> {
     first: NonNull<T>,
@@ -41,63 +40,43 @@ impl<'a, T> Output<'a, T> {
         }
     }
 
-    /// The columns of a whole matrix up to each of these ends, which ascend. What follows the last one is nobody's.
-    pub fn of_columns(
-        matrix: &'a mut [T],
-        columns: usize,
-        ends: impl IntoIterator<Item = usize>,
-    ) -> impl Iterator<Item = Output<'a, T>> {
-        let mut begin = 0;
-        let Output { first, reach, rows, stride, .. } = Output::matrix(matrix, columns);
-        ends.into_iter().map(move |end| {
-            assert!(begin <= end && end <= columns, "columns {begin}..{end} of {columns}");
-            let skipped = begin.min(reach);
-            // SAFETY: it is within the matrix.
-            let first = unsafe { first.add(skipped) };
-            let (reach, width) = (reach - skipped, end - begin);
-            begin = end;
-            Output { first, reach, rows, stride, width, elements: PhantomData }
-        })
-    }
-
-    /// The shares of a whole matrix. They are in the order of their columns, and those of the same columns in that of their rows; `place`
-    /// is where a column of a share is in the matrix.
+    /// The shares of a whole matrix; `place` is where a column of a share is in the matrix.
+    ///
+    /// # Panics
+    ///
+    /// If they are not in the order of their columns, and those of the same columns in that of their rows; or if one is not within the
+    /// matrix.
     pub fn of_shares(
         matrix: &'a mut [T],
         columns: usize,
         shares: &[Share],
         place: impl Fn(usize) -> usize,
     ) -> Vec<Output<'a, T>> {
-        let groups: Vec<_> = shares.chunk_by(|a, b| a.columns == b.columns).collect();
-        let ends = groups.iter().map(|it| place(it[0].columns.end));
-        let mut outputs = vec![];
-        for (group, mut output) in groups.iter().zip(Output::of_columns(matrix, columns, ends)) {
-            for share in *group {
-                let (part, rest) = output.split_rows(share.rows.len());
-                outputs.push(part);
-                output = rest;
-            }
-        }
-        outputs
-    }
-
-    /// The first rows, and the others.
-    ///
-    /// # Panics
-    ///
-    /// If there are fewer.
-    fn split_rows(self, rows: usize) -> (Output<'a, T>, Output<'a, T>) {
-        assert!(rows <= self.rows, "row {rows} of {}", self.rows);
-        // The last row may end before the next one would begin.
-        let begin = (rows * self.stride).min(self.reach);
-        let others = Output {
-            // SAFETY: it is within the matrix.
-            first: unsafe { self.first.add(begin) },
-            reach: self.reach - begin,
-            rows: self.rows - rows,
-            ..self
+        let Output { first, reach, rows, stride, .. } = Output::matrix(matrix, columns);
+        // So no element is in two of them.
+        let is_before = |a: &Share, b: &Share| match a.columns == b.columns {
+            true => a.rows.end <= b.rows.start,
+            false => place(a.columns.end) <= place(b.columns.start),
         };
-        (Output { rows, ..self }, others)
+        assert!(shares.is_sorted_by(is_before), "shares that are not in order: {shares:?}");
+        let output = |share: &Share| {
+            let of_rows = share.rows.clone();
+            let (begin, end) = (place(share.columns.start), place(share.columns.end));
+            let is_within = begin <= end && end <= columns && of_rows.end <= rows;
+            assert!(is_within, "{share:?} of {rows} rows, columns {begin}..{end} of {columns}");
+            // The last row may end before the next one would begin.
+            let skipped = (of_rows.start * stride + begin).min(reach);
+            Output {
+                // SAFETY: it is within the matrix.
+                first: unsafe { first.add(skipped) },
+                reach: reach - skipped,
+                rows: of_rows.len(),
+                stride,
+                width: end - begin,
+                elements: PhantomData,
+            }
+        };
+        shares.iter().map(output).collect()
     }
 
     /// How many rows there are.
@@ -121,8 +100,7 @@ impl<'a, T> Output<'a, T> {
         unsafe { std::slice::from_raw_parts_mut(self.first.add(begin).as_ptr(), count) }
     }
 
-    /// Columns of some rows. They are checked once, not row by row: MobileNetV2 took 1.04 times as long on one thread (AMD EPYC, family
-    /// 26 model 2).
+    /// Columns of some rows. They are checked once, not row by row, which takes longer.
     ///
     /// # Panics
     ///
@@ -215,7 +193,8 @@ mod tests {
     #[test]
     fn parts_of_a_matrix_are_its_columns() {
         let mut matrix = [0; 15];
-        let mut parts: Vec<_> = Output::of_columns(&mut matrix, 5, [2, 2, 5]).collect();
+        let shares = [0..2, 2..2, 2..5].map(|columns| Share { rows: 0..3, columns });
+        let mut parts = Output::of_shares(&mut matrix, 5, &shares, |column| column);
         for (number, part) in parts.iter_mut().enumerate() {
             for row in 0..3 {
                 assert_eq!(part.row(row).len(), [2, 0, 3][number]);
@@ -234,6 +213,23 @@ mod tests {
     }
 
     #[test]
+    fn shares_are_apart_and_within_the_matrix() {
+        let share = |rows, columns| Share { rows, columns };
+        let cases = [
+            [share(0..2, 0..2), share(1..3, 0..2)],
+            [share(0..2, 0..2), share(2..3, 1..3)],
+            [share(0..2, 2..4), share(0..2, 0..2)],
+            [share(0..2, 0..2), share(2..4, 0..2)],
+            [share(0..3, 0..2), share(0..3, 2..6)],
+        ];
+        for shares in cases {
+            let outputs = || Output::of_shares(&mut [0; 15], 5, &shares, |column| column).len();
+            let panicked = std::panic::catch_unwind(outputs);
+            assert!(panicked.is_err(), "{shares:?}");
+        }
+    }
+
+    #[test]
     fn nothing_is_beyond_a_part() {
         type Case = fn(Output<i32>) -> usize;
         let cases: [Case; 6] = [
@@ -246,7 +242,8 @@ mod tests {
         ];
         for (number, case) in cases.into_iter().enumerate() {
             let mut matrix = [0; 8];
-            let part = Output::of_columns(&mut matrix, 4, [2]).next().unwrap();
+            let share = Share { rows: 0..2, columns: 0..2 };
+            let part = Output::of_shares(&mut matrix, 4, &[share], |column| column).remove(0);
             let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(part)));
             assert!(panicked.is_err(), "case {number}");
         }

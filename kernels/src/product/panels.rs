@@ -5,6 +5,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
+use crate::cost;
 use crate::memory::{Aligned, Scratch};
 use crate::rows::interleave;
 use crate::threads::fill_rows;
@@ -114,9 +115,6 @@ pub(crate) fn cycles(rows: usize, columns: usize, tile: Tile) -> usize {
         .sum()
 }
 
-/// About how many thirds of a nanosecond packing an element takes.
-const PACKING: usize = 3;
-
 /// Operand `A` of a GEMM, the left factor: packed into panels of rows, or as the matrix is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OperandA<E = Vec<f32>> {
@@ -186,7 +184,7 @@ impl OperandA<Scratch> {
     ) -> OperandA<Scratch> {
         let mut packed = OperandA::scratch(rows, depth);
         let panel = (tile.rows * depth).max(1);
-        let work = (rows * depth).saturating_mul(PACKING);
+        let work = cost::PACKED.of(rows * depth);
         let Ok(()) = fill_rows(&mut packed.elements, panel, work, |first, elements| {
             let rows = elements.len() / depth;
             let matrix = &matrix[first * panel..][..elements.len()];
@@ -292,7 +290,7 @@ impl PackedBatchOfB {
         begins.dedup();
         let size = depth * columns.next_multiple_of(tile.lanes);
         let mut packed = Scratch::new(begins.len() * size);
-        let work = packed.len().saturating_mul(PACKING);
+        let work = cost::PACKED.of(packed.len());
         let Ok(()) = fill_rows(&mut packed, size.max(1), work, |first, packed| {
             let factors = packed.chunks_mut(size.max(1));
             for (elements, begin) in factors.zip(&begins[first..]) {

@@ -35,8 +35,8 @@ fn shares_cover_a_product_evenly() {
         Executor, multithread_tract_scope, set_threading_element_threshold,
     };
 
-    use super::{SHARES, shares_of_product};
-    use crate::threads::order_of_parts;
+    use super::Shares;
+    use crate::threads::{Division, order_of_parts};
 
     set_threading_element_threshold(0);
     with_all_vectors(|| {
@@ -47,7 +47,7 @@ fn shares_cover_a_product_evenly() {
         });
         for (threads, rows, columns) in cases {
             let shares = multithread_tract_scope(Executor::multithread(threads), || {
-                shares_of_product(rows, columns, 1 << 30, SHARES)
+                Shares::of_product(&Division::of(1 << 30), [rows, columns]).shares
             });
             let mut met = vec![0; rows * columns];
             for share in &shares {
@@ -68,7 +68,7 @@ fn shares_cover_a_product_evenly() {
         for panels in [7, 11, 43] {
             let (rows, columns) = (16 * tile.rows, panels * tile.columns);
             let shares = multithread_tract_scope(Executor::multithread(2), || {
-                shares_of_product(rows, columns, 1 << 30, SHARES)
+                Shares::of_product(&Division::of(1 << 30), [rows, columns]).shares
             });
             let mut orders = [0, 1].map(|thread| order_of_parts(shares.len(), thread, 2));
             let mut rest: Vec<_> = shares.iter().map(Some).collect();

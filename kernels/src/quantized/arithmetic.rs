@@ -9,6 +9,7 @@ use super::instructions::Instructions;
 use super::levels::Levels;
 use super::window::one_pixel;
 use crate::checks::{expect_inputs, volume};
+use crate::cost;
 use crate::memory::unwritten_output;
 use crate::threads::fill_rows;
 
@@ -143,7 +144,7 @@ impl QuantizedArithmetic {
             None if self.lines.are_the_same => elements.len(),
             _ => channels * self.lines.pixels,
         };
-        fill_rows(elements, channels, a.len(), |first, mut elements| {
+        fill_rows(elements, channels, cost::ELEMENT.of(a.len()), |first, mut elements| {
             let mut at = first * channels;
             // The pixel of `b`, as often as it is used at once, and of which image it is.
             let (mut repeated, mut of_image) = (vec![], None);

@@ -7,6 +7,7 @@ use tract_core::internal::*;
 
 use super::levels::{Level, Levels};
 use crate::checks::{expect_input_count, extent};
+use crate::cost;
 use crate::memory::unwritten_output;
 use crate::product::{Vectors, load, store};
 use crate::threads::fill_rows;
@@ -343,7 +344,8 @@ impl Quantize {
         let mut view = output.try_as_plain_ram_mut()?;
         let codes = view.as_slice_mut::<u8>()?;
         if !codes.is_empty() {
-            fill_rows(codes, sizes.channels, numbers.len(), |first, codes| {
+            let work = cost::ELEMENT.of(numbers.len());
+            fill_rows(codes, sizes.channels, work, |first, codes| {
                 self.pixels(numbers, sizes, first, codes);
                 TractResult::Ok(())
             })?;
@@ -377,11 +379,12 @@ impl Dequantize {
         let numbers = view.as_slice_mut::<f32>()?;
         let vectors = Vectors::detect();
         let ImageSize { pixels, channels } = ImageSize::of(input.shape());
+        let work = cost::ELEMENT.of(codes.len());
         if numbers.is_empty() {
         } else if self.to == ChannelAxis::Second && pixels > 1 && channels > 1 {
             let level = self.levels.of_channels(channels);
             // Rows are the pixels of a channel.
-            fill_rows(numbers, pixels, codes.len(), |first, numbers| {
+            fill_rows(numbers, pixels, work, |first, numbers| {
                 let rows = first..first + numbers.len() / pixels;
                 for begin in (0..pixels).step_by(PIXELS) {
                     let count = (pixels - begin).min(PIXELS);
@@ -403,7 +406,7 @@ impl Dequantize {
                 TractResult::Ok(())
             })?;
         } else {
-            fill_rows(numbers, channels, codes.len(), |first, numbers| {
+            fill_rows(numbers, channels, work, |first, numbers| {
                 let codes = &codes[first * channels..];
                 let width = if self.levels.are_the_same() { numbers.len() } else { 1 };
                 for (number, (numbers, codes)) in
@@ -459,8 +462,8 @@ impl Requantize {
         let table = &*self.table;
         let mut view = data.try_as_plain_ram_mut()?;
         let codes = view.as_slice_mut::<u8>()?;
-        let count = codes.len();
-        fill_rows(codes, 1, count, |_, codes| {
+        let work = cost::ELEMENT.of(codes.len());
+        fill_rows(codes, 1, work, |_, codes| {
             codes.iter_mut().for_each(|code| *code = table[usize::from(*code)]);
             TractResult::Ok(())
         })?;

@@ -17,10 +17,11 @@ use super::product::{
 };
 use super::window::{ChannelsLastWindow, output_shape};
 use crate::checks::expect_input_count;
+use crate::cost;
 use crate::memory::{Aligned, unwritten_output};
 use crate::product::activation::Activation;
-use crate::product::{Output, for_each_columns};
-use crate::threads::{fill_rows, threads_for};
+use crate::product::{Output, Share, Shares};
+use crate::threads::Division;
 
 /// What a convolution of codes is made of.
 #[derive(Debug)]
@@ -461,10 +462,6 @@ impl QuantizedConvolution {
     where
         for<'o> Written<'o>: From<Output<'o, T>>,
     {
-        /// About how many products of codes take a third of a nanosecond, those of single channels, and reading how many weights.
-        const WORK: usize = 64;
-        const OF_CHANNELS: usize = 8;
-        const READ: usize = 8;
         // SAFETY: each channel of each pixel is written: the weights have elements.
         #[allow(unsafe_code)]
         let mut output = unsafe { unwritten_output::<T>("QuantizedConvolution", shape)? };
@@ -474,9 +471,13 @@ impl QuantizedConvolution {
         let depth = window.row * window.taps() * self.spec.input_channels / self.group;
         let (weights, products) = (channels * depth, elements.len().saturating_mul(depth));
         let work = match &*self.packed {
-            QuantizedFilters::Products { .. } => products / WORK + weights / READ,
-            QuantizedFilters::Channels(_) => products / OF_CHANNELS,
+            QuantizedFilters::Products { .. } => {
+                let of_products = cost::PRODUCT_OF_CODES.of(products);
+                of_products.saturating_add(cost::READ_WEIGHT.of(weights))
+            }
+            QuantizedFilters::Channels(_) => cost::PRODUCT_OF_CHANNELS.of(products),
         };
+        let division = Division::of(work);
         let others = |row: usize| others.get(row * channels..).unwrap_or(&[]);
         match &*self.packed {
             // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
@@ -484,13 +485,13 @@ impl QuantizedConvolution {
                 if self.group == 1
                     && channels >= pixels
                     && (pixels == 1 || weights >= MANY_WEIGHTS)
-                    && threads_for(work) > 1 =>
+                    && division.threads() > 1 =>
             {
                 let (filters, width) = (&groups[0], groups[0].panel_width());
                 let mut buffers = Buffers::default();
                 let taken = self.taken(codes, window, 0..pixels, filters, *gathering, &mut buffers);
-                let shares = filters.shares(work);
-                for_each_columns(elements, channels, shares, work, |columns, output| {
+                let shares = Shares::of_columns(&division, [pixels, channels], width, 1);
+                shares.for_each(elements, |Share { columns, .. }, output| {
                     let output = Written::from(output).with(others(0), channels);
                     let panels = columns.start / width..columns.end.div_ceil(width);
                     let output = output.with_first_channel(columns.start);
@@ -501,11 +502,11 @@ impl QuantizedConvolution {
             packed => {
                 let rows = match packed {
                     QuantizedFilters::Products { groups, .. } => {
-                        groups[0].rows_of_part(pixels, work)
+                        groups[0].rows_of_part(pixels, division.threads())
                     }
                     QuantizedFilters::Channels(_) => 1,
                 };
-                fill_rows(elements, rows * channels, work, |first, elements| {
+                division.fill_rows(elements, rows * channels, |first, elements| {
                     let pixels = elements.len() / channels;
                     let output = Written::from(Output::matrix(elements, channels));
                     let output = output.with(others(first * rows), channels);

@@ -7,6 +7,7 @@ use tract_core::ndarray::Zip;
 
 use super::levels::nearest;
 use crate::checks::{check_volume, expect_inputs, extent};
+use crate::cost;
 use crate::memory::unwritten_output;
 use crate::product::Vectors;
 use crate::threads::fill_rows;
@@ -147,7 +148,7 @@ impl FakeQuantize {
         let elements = view.as_slice_mut::<f32>()?;
         let vectors = Vectors::detect();
         let row = if channels == 1 { 64.min(same) } else { same };
-        fill_rows(elements, row, numbers.len().saturating_mul(4), |first, elements| {
+        fill_rows(elements, row, cost::FUNCTION.of(numbers.len()), |first, elements| {
             let numbers = &numbers[first * row..][..elements.len()];
             let width = if channels == 1 { elements.len() } else { row };
             for (number, (output, numbers)) in

@@ -10,6 +10,7 @@ use super::levels::Levels;
 use super::product::PADDING;
 use super::window::{ChannelsLastWindow, one_pixel, output_shape};
 use crate::checks::{check_volume, expect_input_count};
+use crate::cost;
 use crate::memory::unwritten_output;
 use crate::product::Vectors;
 use crate::threads::fill_rows;
@@ -64,7 +65,7 @@ impl QuantizedMaxPool {
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<u8>()?;
         if !elements.is_empty() {
-            let work = elements.len().saturating_mul(taps) / 32;
+            let work = cost::COMPARED_CODE.of(elements.len().saturating_mul(taps));
             let vectors = Vectors::detect();
             fill_rows(elements, channels, work, |first, elements| {
                 for (number, output) in elements.chunks_mut(PIXELS * channels).enumerate() {

@@ -5,8 +5,7 @@ use std::ops::Range;
 use super::finish::{Epilogue, Written};
 use super::instructions::{Code, Instructions};
 use crate::memory::Aligned;
-use crate::product::{row_panels, shares_of_panels};
-use crate::threads::threads_for;
+use crate::product::row_panels;
 
 /// What a tap has in place of the start of its codes, where it is in the padding.
 pub(super) const PADDING: usize = usize::MAX;
@@ -217,12 +216,12 @@ impl PackedFilters {
         if self.instructions == Instructions::Amx { 128 } else { MOST_ROWS }
     }
 
-    /// How many of some rows a thread that shares this work takes at a time.
-    pub fn rows_of_part(&self, rows: usize, work: usize) -> usize {
+    /// How many of some rows, which so many threads share, one takes at a time.
+    pub fn rows_of_part(&self, rows: usize, threads: usize) -> usize {
         match self.instructions {
             // The weights are read for each part: with parts of 8 rows a BERT took as long on two threads as on one.
             Instructions::Amx => {
-                let parts = threads_for(work).max(rows.div_ceil(self.most_rows()));
+                let parts = threads.max(rows.div_ceil(self.most_rows()));
                 rows.div_ceil(parts).max(1)
             }
             _ => 1,
@@ -232,11 +231,6 @@ impl PackedFilters {
     /// How many steps a tap of so many codes has.
     pub fn steps(&self, of_a_tap: usize) -> usize {
         of_a_tap.div_ceil(self.width)
-    }
-
-    /// Output channels for the threads that share this work: whole panels.
-    pub fn shares(&self, work: usize) -> Vec<Range<usize>> {
-        shares_of_panels(self.outputs, self.panel_width(), work, 1)
     }
 
     /// The output channels of a panel.

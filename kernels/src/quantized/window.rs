@@ -7,11 +7,9 @@ use tract_core::ops::cnn::PoolSpec;
 
 use super::product::{Im2rowAddresses, PADDING, StridedLine, StridedLines};
 use crate::checks::volume;
+use crate::cost;
 use crate::memory::unwritten_output;
 use crate::threads::fill_rows;
-
-/// About how many codes are copied in a third of a nanosecond.
-const COPIED: usize = 8;
 
 /// How a window moves over some images, which have the channels last. Axes that they do not have are in front, of size 1.
 #[derive(Debug, Clone)]
@@ -160,7 +158,7 @@ impl ChannelsLastWindow {
         let (line, width) = (sizes[2] * channels, self.sizes[2] * channels);
         let before = self.pads[2].0 * channels;
         if line > 0 {
-            fill_rows(lines, line, count / COPIED, |first, lines| {
+            fill_rows(lines, line, cost::WRITTEN_CODE.of(count), |first, lines| {
                 for (number, places) in (first..).zip(lines.chunks_exact_mut(line)) {
                     let (rest, y) = (number / sizes[1], number % sizes[1]);
                     let (image, z) = (rest / sizes[0], rest % sizes[0]);

@@ -3,38 +3,154 @@
 #[cfg(feature = "multithread-mm")]
 mod cores;
 #[cfg(not(feature = "multithread-mm"))]
-mod one;
+#[path = "one.rs"]
+mod pool;
 #[cfg(feature = "multithread-mm")]
 mod pool;
 
 #[cfg(feature = "multithread-mm")]
 pub use cores::{THREADS_VARIABLE, default_threads, executor, use_all_cores};
-#[cfg(not(feature = "multithread-mm"))]
-pub use one::{fill_rows, threads_for};
-#[cfg(not(feature = "multithread-mm"))]
-pub(crate) use one::{notes_sharing, within_pool, without_noting};
 #[cfg(all(test, feature = "multithread-mm"))]
 pub(crate) use pool::order_of_parts;
-#[cfg(feature = "multithread-mm")]
-pub use pool::{fill_rows, threads_for};
-#[cfg(feature = "multithread-mm")]
+use pool::{ExecutorPool, enough_work};
 pub(crate) use pool::{notes_sharing, within_pool, without_noting};
 
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tract_core::prelude::TractResult;
 
-/// Does something with each item, on the threads that share this work: see [`fill_rows`].
+/// How many threads of the executor that the program gave to tract share some work: see [`fill_rows`].
+pub fn threads_for(work: usize) -> usize {
+    Division::of(work).threads()
+}
+
+/// Fills `output` on the threads of the executor that the program gave to tract: calls `fill` for parts of it, which are
+/// whole rows of `row` elements, with the number of their first row. The last row may be shorter.
+///
+/// `work` is about how long it takes on one thread, in picoseconds. All threads of an executor share it if it is enough for them, and
+/// one thread gets less than tract's threshold (`multithread::current_threading_element_threshold`), of which an element is 384
+/// picoseconds. A quarter of it is enough while another thread has just helped, and waits for more.
+///
+/// If one thread has all, it is the calling one, and gets it in one part: so it is without the feature `multithread-mm`.
+/// Otherwise it works too, and waits only for threads that have begun a part: not for a thread to wake up, or to end
+/// something else.
 ///
 /// # Errors
 ///
-/// One of those of `each`. The items after it may not have been visited.
-pub fn for_each_on_threads<T: Send>(
-    items: &mut [T],
+/// One of those of `fill`; the output then is not filled.
+///
+/// # Panics
+///
+/// If `fill` does, or if `row` is 0.
+///
+/// # Example
+///
+/// ```
+/// use tract_core::prelude::*;
+/// use tract_openvino_kernels::threads::fill_rows;
+///
+/// let mut squares = vec![0; 12];
+/// fill_rows(&mut squares, 4, 40_000_000, |first_row, rows| {
+///     for (number, square) in rows.iter_mut().enumerate() {
+///         *square = (4 * first_row + number).pow(2);
+///     }
+///     TractResult::Ok(())
+/// })?;
+/// assert_eq!(squares[11], 121);
+/// # TractResult::Ok(())
+/// ```
+pub fn fill_rows<T: Send, E: Send>(
+    output: &mut [T],
+    row: usize,
     work: usize,
-    each: impl Fn(&mut T) -> TractResult<()> + Sync,
-) -> TractResult<()> {
-    fill_rows(items, 1, work, |_, items| items.iter_mut().try_for_each(&each))
+    fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    Division::of(work).fill_rows(output, row, fill)
+}
+
+/// How many threads share some work. An operator asks once, and passes the answer on: it depends on what other threads do.
+#[derive(Debug, Clone)]
+pub(crate) struct Division {
+    /// In picoseconds.
+    work: usize,
+    /// How much is enough for a thread.
+    enough: usize,
+    /// How many threads there are at most.
+    most: usize,
+    /// Whose they are, if the work is enough for two.
+    pool: Option<ExecutorPool>,
+}
+
+impl Division {
+    /// Of work that takes one thread so many picoseconds.
+    pub fn of(work: usize) -> Division {
+        let enough = enough_work();
+        let pool = if work < enough { None } else { ExecutorPool::current() };
+        let most = pool.as_ref().map_or(1, ExecutorPool::threads);
+        Division { work, enough, most, pool }
+    }
+
+    /// One thread has all.
+    pub fn alone() -> Division {
+        Division { work: 0, enough: 1, most: 1, pool: None }
+    }
+
+    /// Of one of so many equal parts of the work.
+    pub fn of_part(&self, parts: usize) -> Division {
+        Division { work: self.work / parts, ..self.clone() }
+    }
+
+    /// How many threads there are for it: one or more.
+    pub fn threads(&self) -> usize {
+        if self.work < self.enough {
+            return 1;
+        }
+        // Waking a thread takes time, so each must have enough to do.
+        self.most.min((self.work / self.enough).saturating_add(1))
+    }
+
+    /// Whole panels of so many neighbours, the last of which may be shorter: for each thread so many parts, if there are panels for that,
+    /// of as many panels each as the others, or one more.
+    pub fn panels(&self, count: usize, panel: usize, of_a_thread: usize) -> Vec<Range<usize>> {
+        let panels = count.div_ceil(panel);
+        let parts = match self.threads() {
+            1 => panels.min(1),
+            threads => panels.min(of_a_thread * threads),
+        };
+        even_parts(0..panels, parts)
+            .map(|it| (it.start * panel).min(count)..(it.end * panel).min(count))
+            .collect()
+    }
+
+    /// As the [function](fill_rows).
+    pub fn fill_rows<T: Send, E: Send>(
+        &self,
+        output: &mut [T],
+        row: usize,
+        fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
+    ) -> Result<(), E> {
+        assert!(row > 0, "fill_rows: row is 0, but must be 1 or more");
+        let threads = self.threads().min(output.len().div_ceil(row));
+        match &self.pool {
+            Some(pool) if threads > 1 => pool.fill_rows(threads, output, row, fill),
+            _ => fill(0, output),
+        }
+    }
+
+    /// Does something with each item. After an error others may not have been visited.
+    pub fn for_each<T: Send>(
+        &self,
+        items: &mut [T],
+        each: impl Fn(&mut T) -> TractResult<()> + Sync,
+    ) -> TractResult<()> {
+        self.fill_rows(items, 1, |_, items| items.iter_mut().try_for_each(&each))
+    }
+}
+
+/// What a mutex has, also after a panic of a thread that had it: for what is whole at any time.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// So many parts of a range, of as many as the others each, or one more.
@@ -52,5 +168,17 @@ mod tests {
     #[should_panic(expected = "row is 0, but must be 1 or more")]
     fn rows_have_elements() {
         let _ = fill_rows(&mut [0], 0, 1, |_, _| Ok::<(), ()>(()));
+    }
+
+    #[test]
+    fn threads_have_enough_to_do() {
+        let division = |work, enough, most| Division { work, enough, most, pool: None };
+        for (work, expected) in [(0, 1), (399, 1), (400, 2), (799, 2), (800, 3), (1 << 20, 8)] {
+            assert_eq!(division(work, 400, 8).threads(), expected, "{work}");
+        }
+        assert_eq!(division(1 << 20, 400, 1).threads(), 1);
+        assert_eq!(division(1600, 400, 8).of_part(2).threads(), 3);
+        assert_eq!(division(1600, 400, 8).of_part(5).threads(), 1);
+        assert_eq!(Division::alone().threads(), 1);
     }
 }

@@ -3,48 +3,32 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
+use std::iter::repeat_n;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use rayon::ThreadPool;
 use tract_core::prelude::multithread::{self, Executor};
 
-use super::even_parts;
+use super::{even_parts, lock};
+use crate::cost;
 
-/// How many threads of the executor that the program gave to tract share some work: those of an
-/// `Executor::MultiThread`, or one.
-///
-/// `work` is about how long it takes on one thread, in thirds of a nanosecond. With less than tract's threshold
-/// (`multithread::current_threading_element_threshold`) it is one. A quarter of it is enough while another thread has just helped, and
-/// waits for more.
-pub fn threads_for(work: usize) -> usize {
-    let enough = multithread::current_threading_element_threshold();
+/// How much work, in picoseconds, is enough for a thread.
+pub(super) fn enough_work() -> usize {
     let somebody_waits = WAITING.load(Ordering::Relaxed) > 0;
-    threads_of(work, enough, somebody_waits, || match multithread::current_tract_executor() {
-        Executor::MultiThread(pool) => pool.current_num_threads(),
-        _ => 1,
-    })
+    enough_of(multithread::current_threading_element_threshold(), somebody_waits)
 }
 
-/// How many of some threads share some work, if so much is enough for one that must be woken up.
-fn threads_of(
-    work: usize,
-    enough: usize,
-    somebody_waits: bool,
-    threads: impl Fn() -> usize,
-) -> usize {
-    let enough = if somebody_waits { enough / SHORTER } else { enough };
-    if work < enough {
-        return 1;
-    }
-    // Waking a thread takes time, so each must have enough to do.
-    threads().min((work / enough.max(1)).saturating_add(1))
+/// The same where so many elements are enough for a thread that must be woken up. No work is never enough.
+fn enough_of(elements: usize, somebody_waits: bool) -> usize {
+    cost::ELEMENT.of(if somebody_waits { elements / SHORTER } else { elements }.max(1))
 }
 
 /// Work of this part of tract's threshold is enough where a thread waits: to share it takes half of a microsecond then, as nobody is
-/// woken up. Networks took 0.995 of the time on two threads, ShuffleNet 0.9 (AMD EPYC, family 25 model 17).
+/// woken up.
 const SHORTER: usize = 4;
 
 /// How many threads wait for jobs.
@@ -57,8 +41,27 @@ thread_local! {
     static IS_BUSY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls a function, and says whether it shared work among threads.
+/// Marks this thread as busy, until it is dropped.
+struct Busy {
+    /// Whether it was before.
+    before: bool,
+}
+
+impl Busy {
+    fn mark() -> Busy {
+        Busy { before: IS_BUSY.replace(true) }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        IS_BUSY.set(self.before);
+    }
+}
+
+/// Calls a function, which is a run, and says whether it shared work among threads.
 pub(crate) fn notes_sharing<R>(function: impl FnOnce() -> R) -> (R, bool) {
+    let _busy = Busy::mark();
     let before = SHARED.replace(false);
     let result = function();
     let shared = SHARED.get();
@@ -74,9 +77,8 @@ pub(crate) fn without_noting<R>(function: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Calls a function on a thread of an executor's pool, or of that which the program gave to tract. There tract's operators
-/// need not hand their work over and wait for it: runs of networks on two threads took 0.95 of the time, Swin v2 0.8 (AMD EPYC,
-/// family 25 model 1).
+/// Calls a function, which is a run, on a thread of an executor's pool, or of that which the program gave to tract. There tract's
+/// operators need not hand their work over and wait for it.
 ///
 /// One call at a time does so, whatever the pool. The others stay on their threads, which can work as well. It waits for a
 /// thread of the pool, as tract's operators do.
@@ -93,124 +95,138 @@ pub(crate) fn within_pool<R: Send>(
         }
     }
     let executor = executor.cloned().unwrap_or_else(multithread::current_tract_executor);
-    if let Executor::MultiThread(pool) = &executor
-        && pool.current_num_threads() > 1
-        && pool.current_thread_index().is_none()
+    if let Some(pool) = ExecutorPool::of(&executor)
+        && pool.threads() > 1
+        && !pool.has_this_thread()
         && !IS_WITHIN.swap(true, Ordering::Acquire)
     {
         let _leave = Leave;
         // tract's scope does not end on unwinding, so a panic goes around it.
         let function = || {
-            let was_busy = IS_BUSY.replace(true);
-            let result = catch_unwind(AssertUnwindSafe(function));
-            IS_BUSY.set(was_busy);
-            result
+            let _busy = Busy::mark();
+            catch_unwind(AssertUnwindSafe(function))
         };
         let result =
             pool.install(|| multithread::multithread_tract_scope(executor.clone(), function));
         return result.unwrap_or_else(|panic| resume_unwind(panic));
     }
+    let _busy = Busy::mark();
     function()
 }
 
-/// Fills `output` on the threads of the executor that the program gave to tract: calls `fill` for parts of it, which are
-/// whole rows of `row` elements, with the number of their first row. The last row may be shorter.
-///
-/// [`threads_for`] says how many share it, and what `work` is. If it is one, the calling thread gets all in one part.
-/// Otherwise it works too, and waits only for threads that have begun a part: not for a thread to wake up, or to end
-/// something else.
-///
-/// # Errors
-///
-/// One of those of `fill`; the output then is not filled.
-///
-/// # Panics
-///
-/// If `fill` does, or if `row` is 0.
-///
-/// # Example
-///
-/// ```
-/// use tract_core::prelude::*;
-/// use tract_openvino_kernels::threads::fill_rows;
-///
-/// let mut squares = vec![0; 12];
-/// fill_rows(&mut squares, 4, 100_000, |first_row, rows| {
-///     for (number, square) in rows.iter_mut().enumerate() {
-///         *square = (4 * first_row + number).pow(2);
-///     }
-///     TractResult::Ok(())
-/// })?;
-/// assert_eq!(squares[11], 121);
-/// # TractResult::Ok(())
-/// ```
-//
-// If the pool did all the work, Linux might wake two of its threads on one core while the other is idle: then half of the
-// runs on two cores took as long as on one.
-pub fn fill_rows<T: Send, E: Send>(
-    output: &mut [T],
-    row: usize,
-    work: usize,
-    fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
-) -> Result<(), E> {
-    assert!(row > 0, "fill_rows: row is 0, but must be 1 or more");
-    let rows = output.len().div_ceil(row);
-    let threads = threads_for(work).min(rows);
-    if threads > 1
-        && let Executor::MultiThread(pool) = multithread::current_tract_executor()
-    {
+/// The threads of an executor.
+#[derive(Debug, Clone)]
+pub(super) enum ExecutorPool {
+    Own(Arc<ThreadPool>),
+    /// Those of the pool that the calling thread belongs to, and of rayon's global one if it belongs to none.
+    Global,
+}
+
+impl ExecutorPool {
+    /// That of the executor that the program gave to tract, if it has threads.
+    pub fn current() -> Option<ExecutorPool> {
+        ExecutorPool::of(&multithread::current_tract_executor())
+    }
+
+    fn of(executor: &Executor) -> Option<ExecutorPool> {
+        match executor {
+            Executor::SingleThread => None,
+            Executor::MultiThread(pool) => Some(ExecutorPool::Own(pool.clone())),
+            Executor::RayonGlobal => Some(ExecutorPool::Global),
+        }
+    }
+
+    pub fn threads(&self) -> usize {
+        match self {
+            ExecutorPool::Own(pool) => pool.current_num_threads(),
+            ExecutorPool::Global => rayon::current_num_threads(),
+        }
+    }
+
+    fn has_this_thread(&self) -> bool {
+        match self {
+            ExecutorPool::Own(pool) => pool.current_thread_index().is_some(),
+            ExecutorPool::Global => rayon::current_thread_index().is_some(),
+        }
+    }
+
+    /// Calls a function on one of the threads, and waits for it.
+    fn install<R: Send>(&self, function: impl FnOnce() -> R + Send) -> R {
+        match self {
+            ExecutorPool::Own(pool) => pool.install(function),
+            ExecutorPool::Global => rayon::scope(|_| function()),
+        }
+    }
+
+    fn spawn(&self, function: impl FnOnce() + Send + 'static) {
+        match self {
+            ExecutorPool::Own(pool) => pool.spawn(function),
+            ExecutorPool::Global => rayon::spawn(function),
+        }
+    }
+
+    /// Its address says which pool it is. It keeps that one from others, but does not keep the pool.
+    fn allocation(&self) -> Weak<ThreadPool> {
+        match self {
+            ExecutorPool::Own(pool) => Arc::downgrade(pool),
+            ExecutorPool::Global => Weak::new(),
+        }
+    }
+
+    /// Fills an output on several threads, the calling one among them: see [`fill_rows`](super::fill_rows).
+    ///
+    /// If the pool did all the work, Linux might wake two of its threads on one core while the other is idle: then half of the
+    /// runs on two cores took as long as on one.
+    pub fn fill_rows<T: Send, E: Send>(
+        &self,
+        threads: usize,
+        output: &mut [T],
+        row: usize,
+        fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
+    ) -> Result<(), E> {
         SHARED.set(true);
         // Several parts for each thread, so that a late one finds less to do.
-        let part = rows.div_ceil(8 * threads);
+        let part = output.len().div_ceil(row).div_ceil(8 * threads);
         let parts: Vec<_> = output.chunks_mut(part * row).map(|it| Mutex::new(Some(it))).collect();
         // How many parts are left says who gets one more: whoever does finds one.
         let left = AtomicUsize::new(parts.len());
-        let helpers = AtomicUsize::new(0);
         let result = Mutex::new(Ok(()));
-        let fill_parts = |by: By| {
+        let fill_parts = |thread: usize| {
             let one_less = |left: usize| left.checked_sub(1);
-            let thread = match by {
-                By::Caller => 0,
-                By::Helper => 1 + helpers.fetch_add(1, Ordering::Relaxed),
-            };
             let mut order = order_of_parts(parts.len(), thread, threads);
             while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
                 let take = |number: usize| {
-                    let rows = parts[number].lock().expect("taking a part does not panic").take();
+                    let rows = lock(&parts[number]).take();
                     Some((number, rows?))
                 };
                 let (number, rows) =
                     order.find_map(take).expect("there is one for each that was counted");
                 if let Err(error) = fill(number * part, rows) {
                     left.store(0, Ordering::Relaxed);
-                    *result.lock().expect("storing an error does not panic") = Err(error);
+                    *lock(&result) = Err(error);
                 }
             }
         };
         Job::run(&fill_parts, |job| {
-            let (address, count) = (Arc::as_ptr(&pool).addr(), pool.current_num_threads());
-            let waiting = Offers::give(address, job, threads - 1);
-            for _ in 1 + waiting..threads {
-                let (job, its_pool) = (job.clone(), pool.clone());
-                pool.spawn(move || match count <= *PROCESSORS {
-                    true => job.help_and_wait(address, || {
-                        its_pool.yield_now();
-                    }),
-                    // The processor is for a thread that has work.
-                    false => job.help(),
+            let (allocation, count) = (self.allocation(), self.threads());
+            let pool = allocation.as_ptr().addr();
+            // On more threads than run at once, the processor is for those that have work.
+            let waits = count <= *PROCESSORS;
+            for _ in 0..Offers::give(pool, job, threads - 1, count - 1) {
+                let allocation = allocation.clone();
+                self.spawn(move || {
+                    help(pool, waits, || _ = rayon::yield_now());
+                    drop(allocation);
                 });
             }
         });
-        return result.into_inner().expect("storing an error does not panic");
+        result.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
-    fill(0, output)
 }
 
 /// Parts in the order in which one of some threads takes them, unless another one has taken them. First its own, which follow each other:
 /// what a part asks for ahead is for the next one, and of two threads each finds most of what it needs of an operator's output in its own
-/// caches. Where the second one began at the end, prompts of language models in half precision took 1.03 times as long; and while the
-/// system ran the two on cores that are far apart, 1.1 times, and transformers 1.04 times (AMD EPYC, family 25 model 17). Then come those
-/// of the others, the last ones first.
+/// caches. Then come those of the others, the last ones first.
 pub(crate) fn order_of_parts(
     parts: usize,
     thread: usize,
@@ -221,21 +237,16 @@ pub(crate) fn order_of_parts(
     own.clone().chain((0..parts).rev().filter(move |part| !own.contains(part)))
 }
 
-/// Who works on a job.
-#[derive(Debug, Clone, Copy)]
-enum By {
-    Caller,
-    Helper,
-}
-
-/// What a thread does of a job: all that it can get.
-type Work<'w> = dyn Fn(By) + Sync + 'w;
+/// What a thread does of a job: all that it can get. It gets a number: that of the thread whose job it is is 0.
+type Work<'w> = dyn Fn(usize) + Sync + 'w;
 
 /// Work that a thread does, and other threads with it if they come in time.
 struct Job {
     work: *const Work<'static>,
     /// How many threads help; and [`CLOSED`], when none may begin any more.
     helpers: AtomicUsize,
+    /// How many threads have begun.
+    begun: AtomicUsize,
     panicked: AtomicBool,
 }
 
@@ -256,11 +267,12 @@ impl Job {
         let job = Arc::new(Job {
             work: work_of_any_life,
             helpers: AtomicUsize::new(0),
+            begun: AtomicUsize::new(1),
             panicked: AtomicBool::new(false),
         });
         let close = Close(&job);
         spawn(&job);
-        work(By::Caller);
+        work(0);
         drop(close);
         assert!(!job.panicked.load(Ordering::Relaxed), "a thread that helped panicked");
     }
@@ -279,28 +291,35 @@ impl Job {
         // SAFETY: `run` has borrowed the work, and does not return before every thread that began has ended,
         // which the counter says below, even after a panic.
         let work = unsafe { &*self.work };
-        if catch_unwind(AssertUnwindSafe(|| work(By::Helper))).is_err() {
+        let thread = self.begun.fetch_add(1, Ordering::Relaxed);
+        if catch_unwind(AssertUnwindSafe(|| work(thread))).is_err() {
             self.panicked.store(true, Ordering::Relaxed);
         }
         self.helpers.fetch_sub(1, Ordering::Release);
     }
+}
 
-    /// Works on the job, and then on those of the pool that come soon after.
-    fn help_and_wait(self: Arc<Job>, pool: usize, meanwhile: impl Fn()) {
-        let mut next = Some(self);
-        while let Some(job) = next {
-            // It may be done already, as this thread had to be woken up. The next one still comes soon.
+/// What a thread of a pool does that was asked for help: a job, and those that come soon after.
+fn help(pool: usize, waits: bool, meanwhile: impl Fn()) {
+    let mut job = lock(&OFFERS).begin(pool);
+    loop {
+        // It may be done already, as this thread had to be woken up. The next one still comes soon.
+        if let Some(job) = job.take() {
             job.help();
-            // The work of a run that this thread is within does not wait. And what is done meanwhile may end up here again.
-            let was_busy = IS_BUSY.replace(true);
-            next = if was_busy { None } else { Offers::wait(pool, &meanwhile) };
-            IS_BUSY.set(was_busy);
+        }
+        // The work of a run that this thread is within does not wait. And what is done meanwhile may end up here again.
+        let busy = Busy::mark();
+        if !waits || busy.before {
+            return;
+        }
+        job = Offers::wait(pool, &meanwhile);
+        if job.is_none() {
+            return;
         }
     }
 }
 
-/// How often a thread that has helped looks what else its pool has to do, while it waits for the next job. On two threads quantised
-/// networks took 0.93 of the time, MobileNetV2 0.89 (Intel Xeon with AMX).
+/// How often a thread that has helped looks what else its pool has to do, while it waits for the next job.
 const ROUNDS: usize = 10;
 
 /// How long it waits before.
@@ -310,45 +329,50 @@ const ROUND: Duration = Duration::from_micros(10);
 static PROCESSORS: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZero::get));
 
-/// Jobs for threads that wait, which get them without being woken up. A pool is said by its address.
+/// Jobs for threads that help. Those that wait get them without being woken up. A pool is said by its address.
 struct Offers {
     /// For each thread that waits, its pool.
     waiting: Vec<usize>,
-    /// Jobs that wait for one of them.
+    /// For each time that a pool was asked for help, and has not begun it.
+    asked: Vec<usize>,
+    /// For each thread that may help with a job, its pool, and the job.
     jobs: Vec<(usize, Arc<Job>)>,
 }
 
-static OFFERS: Mutex<Offers> = Mutex::new(Offers { waiting: vec![], jobs: vec![] });
+static OFFERS: Mutex<Offers> = Mutex::new(Offers { waiting: vec![], asked: vec![], jobs: vec![] });
 
 /// Changes with each offer: what threads look at while they wait.
 static OFFERED: AtomicUsize = AtomicUsize::new(0);
 
 impl Offers {
-    /// Gives a job to threads of a pool that wait and have none yet. How many there were.
-    fn give(pool: usize, job: &Arc<Job>, most: usize) -> usize {
-        let mut offers = Self::lock();
+    /// Offers a job to so many threads of a pool. How many times the pool must be asked for help with it: for those that no thread
+    /// gets which waits already, or will begin. Of a pool that is busy with something else, not more than `most_asked` begin later.
+    fn give(pool: usize, job: &Arc<Job>, helpers: usize, most_asked: usize) -> usize {
+        let mut offers = lock(&OFFERS);
         offers.jobs.retain(|(_, job)| !job.is_closed());
-        let waiting = offers.waiting.iter().filter(|it| **it == pool).count();
+        let count = |pools: &[usize]| pools.iter().filter(|it| **it == pool).count();
+        let (waiting, asked) = (count(&offers.waiting), count(&offers.asked));
         let given = offers.jobs.iter().filter(|(it, _)| *it == pool).count();
-        let count = waiting.saturating_sub(given).min(most);
-        offers.jobs.extend((0..count).map(|_| (pool, job.clone())));
+        let come = (waiting + asked).saturating_sub(given);
+        let more = helpers.saturating_sub(come).min(most_asked.saturating_sub(asked));
+        offers.asked.extend(repeat_n(pool, more));
+        offers.jobs.extend(repeat_n((pool, job.clone()), helpers));
         drop(offers);
         OFFERED.fetch_add(1, Ordering::Release);
-        count
+        more
     }
 
     /// Waits a moment for a job, and does something else now and then. That may be a whole run, which offers jobs itself, so the
     /// thread does not wait meanwhile.
     fn wait(pool: usize, meanwhile: impl Fn()) -> Option<Arc<Job>> {
         for _ in 0..ROUNDS {
-            Self::lock().waiting.push(pool);
-            WAITING.fetch_add(1, Ordering::Relaxed);
+            lock(&OFFERS).enter(pool);
             let started = Instant::now();
             let mut seen = None;
             while started.elapsed() < ROUND {
                 let offered = Some(OFFERED.load(Ordering::Acquire));
                 if seen != offered {
-                    let job = Self::lock().take(pool);
+                    let job = lock(&OFFERS).take(pool);
                     if job.is_some() {
                         return job;
                     }
@@ -356,7 +380,7 @@ impl Offers {
                 }
                 std::hint::spin_loop();
             }
-            let mut offers = Self::lock();
+            let mut offers = lock(&OFFERS);
             let job = offers.take(pool);
             if job.is_some() {
                 return job;
@@ -368,22 +392,40 @@ impl Offers {
         None
     }
 
+    /// A job for a thread that was asked for help.
+    fn begin(&mut self, pool: usize) -> Option<Arc<Job>> {
+        remove(&mut self.asked, pool);
+        self.next(pool)
+    }
+
     /// A job for a thread that waits, which then waits no longer.
     fn take(&mut self, pool: usize) -> Option<Arc<Job>> {
+        let job = self.next(pool)?;
+        self.leave(pool);
+        Some(job)
+    }
+
+    fn next(&mut self, pool: usize) -> Option<Arc<Job>> {
         self.jobs.retain(|(_, job)| !job.is_closed());
         let place = self.jobs.iter().position(|(it, _)| *it == pool)?;
-        self.leave(pool);
         Some(self.jobs.swap_remove(place).1)
     }
 
-    fn leave(&mut self, pool: usize) {
-        let place = self.waiting.iter().position(|it| *it == pool).expect("it waits");
-        self.waiting.swap_remove(place);
-        WAITING.fetch_sub(1, Ordering::Relaxed);
+    fn enter(&mut self, pool: usize) {
+        self.waiting.push(pool);
+        WAITING.store(self.waiting.len(), Ordering::Relaxed);
     }
 
-    fn lock() -> MutexGuard<'static, Offers> {
-        OFFERS.lock().expect("the offers are changed without a panic")
+    fn leave(&mut self, pool: usize) {
+        remove(&mut self.waiting, pool);
+        WAITING.store(self.waiting.len(), Ordering::Relaxed);
+    }
+}
+
+/// Removes a pool from a list once.
+fn remove(pools: &mut Vec<usize>, pool: usize) {
+    if let Some(place) = pools.iter().position(|it| *it == pool) {
+        pools.swap_remove(place);
     }
 }
 
@@ -395,7 +437,7 @@ impl Drop for Close<'_> {
         /// About a tenth of a millisecond. After that, other threads should get the processor.
         const SPINS: usize = 10_000;
         self.0.helpers.fetch_or(CLOSED, Ordering::Relaxed);
-        // They are at their last parts. With sleeping instead, 4096 rows of 1 KiB took 1.15 times as long.
+        // They are at their last parts: to sleep takes longer.
         let mut spins = 0;
         while self.0.helpers.load(Ordering::Acquire) != CLOSED {
             if spins < SPINS {
@@ -409,137 +451,4 @@ impl Drop for Close<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_have_enough_to_do() {
-        for (work, somebody_waits, expected) in
-            [(399, false, 1), (400, false, 2), (99, true, 1), (100, true, 2), (200, true, 3)]
-        {
-            let found = threads_of(work, 400, somebody_waits, || 8);
-            assert_eq!(found, expected, "{work} {somebody_waits}");
-        }
-        assert_eq!(threads_of(1 << 20, 400, false, || 8), 8);
-        assert_eq!(threads_of(1 << 20, 400, true, || 1), 1);
-        assert_eq!(threads_of(7, 0, false, || 8), 8);
-    }
-
-    #[test]
-    fn threads_take_their_own_parts_first() {
-        let order =
-            |parts, thread, threads| order_of_parts(parts, thread, threads).collect::<Vec<_>>();
-        assert_eq!(order(7, 0, 2), [0, 1, 2, 6, 5, 4, 3]);
-        assert_eq!(order(7, 1, 2), [3, 4, 5, 6, 2, 1, 0]);
-        assert_eq!(order(7, 1, 3), [2, 3, 6, 5, 4, 1, 0]);
-        // One more than there are.
-        assert_eq!(order(3, 2, 2), [2, 1, 0]);
-        assert_eq!(order(1, 1, 2), [0]);
-    }
-
-    #[test]
-    fn one_call_at_a_time_is_within_the_pool() {
-        let executor = Executor::multithread(2);
-        let Executor::MultiThread(pool) = &executor else { panic!("it has threads") };
-        let is_within = || pool.current_thread_index().is_some();
-        for _ in 0..2 {
-            let both = within_pool(Some(&executor), || {
-                let other = std::thread::scope(|scope| {
-                    let call = || within_pool(Some(&executor), is_within);
-                    scope.spawn(call).join().expect("it does not panic")
-                });
-                let executor = multithread::current_tract_executor();
-                (is_within(), other, matches!(executor, Executor::MultiThread(_)))
-            });
-            assert_eq!(both, (true, false, true));
-            // The next one can be, also after a panic, which leaves nothing on the thread.
-            let panicked = catch_unwind(AssertUnwindSafe(|| {
-                within_pool(Some(&executor), || panic!("a test"));
-            }));
-            assert!(panicked.is_err());
-            let executors = pool.broadcast(|_| multithread::current_tract_executor());
-            assert!(executors.iter().all(|it| matches!(it, Executor::SingleThread)));
-        }
-        let alone = Executor::multithread(1);
-        let Executor::MultiThread(pool) = &alone else { panic!("it has a thread") };
-        assert!(within_pool(Some(&alone), || pool.current_thread_index().is_none()));
-    }
-
-    #[test]
-    fn threads_wait_for_jobs_of_their_pool() {
-        let work: &Work = &|_| ();
-        let (helpers, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let job = Arc::new(Job { work, helpers, panicked });
-        let meanwhile = Cell::new(0);
-        // A thread that does something else gets no jobs.
-        let do_else = || {
-            meanwhile.set(meanwhile.get() + 1);
-            assert_eq!(Offers::give(1, &job, 1), 0);
-        };
-        assert!(Offers::wait(1, do_else).is_none());
-        assert_eq!(meanwhile.get(), ROUNDS);
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| (0..10_000).find_map(|_| Offers::wait(1, || ())));
-            let mut given = (0, 0);
-            while given == (0, 0) && !waiter.is_finished() {
-                given = (Offers::give(1, &job, 1), Offers::give(2, &job, 1));
-            }
-            assert_eq!(given, (1, 0));
-            let found = waiter.join().expect("it does not panic").expect("it waits until then");
-            assert!(Arc::ptr_eq(&found, &job));
-            assert_eq!(Offers::give(1, &job, 1), 0);
-            // Jobs that are done are not for those who come next.
-            let closed = AtomicUsize::new(CLOSED);
-            let done = Arc::new(Job { work, helpers: closed, panicked: AtomicBool::new(false) });
-            Offers::lock().jobs.extend([(1, done), (1, job.clone())]);
-            let next = Offers::wait(1, || ());
-            assert!(next.is_some_and(|next| Arc::ptr_eq(&next, &job)));
-        });
-    }
-
-    #[test]
-    fn who_comes_late_waits_for_the_next_job() {
-        static HELPED: AtomicUsize = AtomicUsize::new(0);
-        let work: &Work = &|_| {
-            HELPED.fetch_add(1, Ordering::Relaxed);
-        };
-        let job = |helpers| {
-            let (helpers, panicked) = (AtomicUsize::new(helpers), AtomicBool::new(false));
-            Arc::new(Job { work, helpers, panicked })
-        };
-        let (done, next) = (job(CLOSED), job(0));
-        std::thread::scope(|scope| {
-            let helper = scope.spawn(|| {
-                let has_helped = |_| {
-                    done.clone().help_and_wait(3, || ());
-                    HELPED.load(Ordering::Relaxed) == 1
-                };
-                (0..10_000).any(has_helped)
-            });
-            while Offers::give(3, &next, 1) == 0 && !helper.is_finished() {}
-            assert!(helper.join().expect("it does not panic"));
-        });
-    }
-
-    #[test]
-    fn sharing_is_noted() {
-        let share = |work: usize| {
-            let executor = Executor::multithread(2);
-            multithread::multithread_tract_scope(executor, || {
-                fill_rows(&mut [0; 64], 1, work, |_, _| Ok::<(), ()>(())).expect("it has no error")
-            })
-        };
-        // Another test may have made the threshold 0.
-        let much = 4 * multithread::current_threading_element_threshold().max(1);
-        assert!(!notes_sharing(|| share(0)).1);
-        assert!(notes_sharing(|| share(much)).1);
-        // A run within a run.
-        let (inner, outer) = notes_sharing(|| {
-            share(much);
-            notes_sharing(|| share(0)).1
-        });
-        assert_eq!((inner, outer), (false, true));
-        assert!(!notes_sharing(|| without_noting(|| share(much))).1);
-        assert!(notes_sharing(|| [share(much), without_noting(|| share(0))]).1);
-    }
-}
+mod tests;
