@@ -167,10 +167,10 @@ pub(super) fn for_each_columns<T: Send>(
 /// Parts for each thread, if sharing costs nothing: a late thread then finds less to do.
 pub(super) const SHARES: usize = 4;
 
+pub use crate::isa::Vectors;
 pub(super) use dots::Gemv;
 pub(super) use kernel::{Addend, GemmBlock, OperandB, load, max_or_second, store};
 pub(super) use output::Output;
-pub use panels::Vectors;
 pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, cycles, row_panels};
 
 /// The product of operands `A` and `B`, `B` packed, from a panel of columns on. A sum of nothing writes nothing, not even the bias.

@@ -30,11 +30,6 @@ const ROWS_OF_BLOCK: usize = 2 * ROWS;
 /// Fewer rows are multiplied in vectors.
 const FEW_ROWS: usize = 3;
 
-/// Whether the processor has tiles for codes and the system lets the process use them.
-pub(super) fn is_there() -> bool {
-    tract_linalg::x86_64::amx::has_amx_int8()
-}
-
 /// What `ldtilecfg` reads: the sizes of eight tiles.
 #[repr(C, align(64))]
 struct TileConfiguration {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tract_core::internal::*;
 
 use super::finish::Places;
-use super::instructions::Instructions;
 use super::levels::Levels;
 use super::window::one_pixel;
 use crate::checks::{expect_inputs, volume};
+use crate::isa::Instructions;
 use crate::memory::unwritten_output;
 use crate::threads::fill_rows;
 

@@ -9,7 +9,7 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
 use super::depthwise::{self, DepthwiseKernels, MOST_CHANNELS};
 use super::finish::{Epilogue, ResidualOperand, Written};
-use super::instructions::{Code, Instructions};
+use super::instructions::Code;
 use super::levels::Levels;
 use super::product::{
     CodedWeights, Im2rowAddresses, MOST_PRODUCTS, MOST_ROWS, PADDING, PackedFilters,
@@ -17,6 +17,7 @@ use super::product::{
 };
 use super::window::{ChannelsLastWindow, output_shape};
 use crate::checks::expect_input_count;
+use crate::isa::Instructions;
 use crate::memory::{Aligned, unwritten_output};
 use crate::product::activation::Activation;
 use crate::product::{Output, for_each_columns};

@@ -5,8 +5,8 @@
 //! few channels, vectors have those of several neighbours, which are as if they were one pixel of so many channels.
 
 use super::finish::{Epilogue, Written};
-use super::instructions::Instructions;
 use super::window::ChannelsLastWindow;
+use crate::isa::Instructions;
 use crate::product::row_panels;
 
 /// The kernel of each channel, packed: for a block of channels, the weights of some taps of a column at a time.

@@ -16,110 +16,49 @@ use super::amx;
 use super::finish::{ClampKind, CodesOrFloats, Epilogue, ScaleVectors, Written, put};
 use super::product::QuantizedGemmTask;
 use super::{arithmetic, depthwise, levels};
+use crate::isa::Instructions;
 use crate::product::activation::Activation;
 
-/// A kind of instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Instructions {
-    Portable,
-    /// 256 bits.
-    Avx2,
-    /// 256 bits, with VNNI.
-    AvxVnni,
-    /// 512 bits.
-    Avx512,
-    /// 512 bits, with VNNI.
-    Avx512Vnni,
-    /// The same, and tiles for products.
-    Amx,
-}
-
 impl Instructions {
-    /// All that this machine has, the best one last.
-    #[cfg(target_arch = "x86_64")]
-    pub fn all() -> Vec<Instructions> {
-        let mut all = vec![Instructions::Portable];
-        if pulp::x86::V3::try_new().is_some() {
-            all.push(Instructions::Avx2);
-            if is_x86_feature_detected!("avxvnni") {
-                all.push(Instructions::AvxVnni);
-            }
-        }
-        if pulp::x86::V4::try_new().is_some() {
-            all.push(Instructions::Avx512);
-            if is_x86_feature_detected!("avx512vnni") {
-                all.push(Instructions::Avx512Vnni);
-                if amx::is_there() {
-                    all.push(Instructions::Amx);
-                }
-            }
-        }
-        all
-    }
-
-    /// All that this machine has.
-    #[cfg(not(target_arch = "x86_64"))]
-    pub fn all() -> Vec<Instructions> {
-        vec![Instructions::Portable]
-    }
-
-    /// The best that this machine has, but in tests that ask for others.
-    pub fn detect() -> Instructions {
-        #[cfg(test)]
-        if let Some(selected) = super::tests::SELECTED.get() {
-            return selected;
-        }
-        static BEST: std::sync::OnceLock<Instructions> = std::sync::OnceLock::new();
-        *BEST.get_or_init(|| *Instructions::all().last().unwrap_or(&Instructions::Portable))
-    }
-
-    /// How many sums a vector has.
-    pub fn lanes(self) -> usize {
-        match self {
-            Instructions::Portable | Instructions::Avx2 | Instructions::AvxVnni => 8,
-            Instructions::Avx512 | Instructions::Avx512Vnni | Instructions::Amx => 16,
-        }
-    }
-
     /// How many vectors of sums a panel has.
-    pub fn vectors(self) -> usize {
+    pub fn vectors_of_panel(self) -> usize {
         match self {
-            Instructions::Portable | Instructions::Avx2 | Instructions::AvxVnni => 2,
-            Instructions::Avx512 | Instructions::Avx512Vnni => 3,
-            Instructions::Amx => 2,
+            Instructions::Portable(_) | Instructions::Avx2(_) | Instructions::AvxVnni(_) => 2,
+            Instructions::Avx512(_) | Instructions::Avx512Vnni(_) => 3,
+            Instructions::Amx(_) => 2,
         }
     }
 
     /// The rows of a tile of sums.
     pub fn rows(self) -> usize {
         match self {
-            Instructions::Portable => 4,
-            Instructions::Avx2 | Instructions::AvxVnni => 6,
-            Instructions::Avx512 | Instructions::Avx512Vnni | Instructions::Amx => 8,
+            Instructions::Portable(_) => 4,
+            Instructions::Avx2(_) | Instructions::AvxVnni(_) => 6,
+            Instructions::Avx512(_) | Instructions::Avx512Vnni(_) | Instructions::Amx(_) => 8,
         }
     }
 
     /// The steps of a tap are packed in multiples of this number.
     pub fn steps(self) -> usize {
-        if self == Instructions::Amx { 16 } else { 1 }
+        if self.takes_lines() { 16 } else { 1 }
     }
 
     /// How many taps of a convolution of single channels are multiplied at once, and how many vectors a block of its channels has.
     pub fn taps_at_once(self) -> usize {
         match self {
-            Instructions::Portable | Instructions::Avx2 | Instructions::Avx512 => 2,
-            Instructions::AvxVnni | Instructions::Avx512Vnni | Instructions::Amx => 4,
+            Instructions::Portable(_) | Instructions::Avx2(_) | Instructions::Avx512(_) => 2,
+            Instructions::AvxVnni(_) | Instructions::Avx512Vnni(_) | Instructions::Amx(_) => 4,
         }
     }
 
     /// Whether rows of codes must have equal distances to be multiplied fast.
     pub fn takes_lines(self) -> bool {
-        self == Instructions::Amx
+        matches!(self, Instructions::Amx(_))
     }
 
     /// Whether codes are widened to 16 bits first, unless the weights are narrow.
     pub fn widens(self) -> bool {
-        matches!(self, Instructions::Avx2 | Instructions::Avx512)
+        matches!(self, Instructions::Avx2(_) | Instructions::Avx512(_))
     }
 
     /// Computes a part of a convolution of single channels.
@@ -128,11 +67,11 @@ impl Instructions {
         // SAFETY: the machine has the instructions: `all` has found them.
         unsafe {
             match self {
-                Instructions::Portable => portable::channels(part),
-                Instructions::Avx2 => avx2_narrow::channels(part),
-                Instructions::AvxVnni => avx_vnni::channels(part),
-                Instructions::Avx512 => avx512_narrow::channels(part),
-                Instructions::Avx512Vnni | Instructions::Amx => avx512_vnni::channels(part),
+                Instructions::Portable(_) => portable::channels(part),
+                Instructions::Avx2(_) => avx2_narrow::channels(part),
+                Instructions::AvxVnni(_) => avx_vnni::channels(part),
+                Instructions::Avx512(_) => avx512_narrow::channels(part),
+                Instructions::Avx512Vnni(_) | Instructions::Amx(_) => avx512_vnni::channels(part),
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -145,8 +84,8 @@ impl Instructions {
         // SAFETY: the machine has the instructions: `all` has found them.
         unsafe {
             match self {
-                Instructions::Portable => portable::combine(part),
-                Instructions::Avx2 | Instructions::AvxVnni => avx2_narrow::combine(part),
+                Instructions::Portable(_) => portable::combine(part),
+                Instructions::Avx2(_) | Instructions::AvxVnni(_) => avx2_narrow::combine(part),
                 _ => avx512_narrow::combine(part),
             }
         }
@@ -167,12 +106,12 @@ impl Code for u8 {
         // SAFETY: the machine has the instructions: `all` has found them.
         unsafe {
             match instructions {
-                Instructions::Portable => portable::product(part),
-                Instructions::Avx2 => avx2_narrow::product(part),
-                Instructions::AvxVnni => avx_vnni::product(part),
-                Instructions::Avx512 => avx512_narrow::product(part),
-                Instructions::Avx512Vnni => avx512_vnni::product(part),
-                Instructions::Amx => amx::product(part),
+                Instructions::Portable(_) => portable::product(part),
+                Instructions::Avx2(_) => avx2_narrow::product(part),
+                Instructions::AvxVnni(_) => avx_vnni::product(part),
+                Instructions::Avx512(_) => avx512_narrow::product(part),
+                Instructions::Avx512Vnni(_) => avx512_vnni::product(part),
+                Instructions::Amx(_) => amx::product(part),
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -188,7 +127,7 @@ impl Code for i16 {
         // SAFETY: the machine has the instructions: `all` has found them.
         unsafe {
             match instructions {
-                Instructions::Avx512 => avx512_wide::product(part),
+                Instructions::Avx512(_) => avx512_wide::product(part),
                 _ => avx2_wide::product(part),
             }
         }

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::finish::{Epilogue, Written};
-use super::instructions::{Code, Instructions};
+use super::instructions::Code;
+use crate::isa::Instructions;
 use crate::memory::Aligned;
 use crate::product::{row_panels, shares_of_panels};
 use crate::threads::threads_for;
@@ -158,7 +159,7 @@ impl PackedFilters {
     pub fn pack(weights: CodedWeights, is_narrow: bool, offsets: &[i32]) -> PackedFilters {
         let instructions = Instructions::detect();
         let width = if is_narrow || !instructions.widens() { 4 } else { 2 };
-        let panel = instructions.lanes() * instructions.vectors();
+        let panel = instructions.lanes() * instructions.vectors_of_panel();
         let CodedWeights { codes, taps, of_a_tap } = weights;
         let outputs = offsets.len();
         let steps = of_a_tap.div_ceil(width).next_multiple_of(instructions.steps());
@@ -214,14 +215,14 @@ impl PackedFilters {
 
     /// How many rows are computed at a time, so that their codes stay in the caches for all filters.
     pub fn most_rows(&self) -> usize {
-        if self.instructions == Instructions::Amx { 128 } else { MOST_ROWS }
+        if self.takes_lines() { 128 } else { MOST_ROWS }
     }
 
     /// How many of some rows a thread that shares this work takes at a time.
     pub fn rows_of_part(&self, rows: usize, work: usize) -> usize {
         match self.instructions {
             // The weights are read for each part: with parts of 8 rows a BERT took as long on two threads as on one.
-            Instructions::Amx => {
+            Instructions::Amx(_) => {
                 let parts = threads_for(work).max(rows.div_ceil(self.most_rows()));
                 rows.div_ceil(parts).max(1)
             }
@@ -241,7 +242,7 @@ impl PackedFilters {
 
     /// The output channels of a panel.
     pub fn panel_width(&self) -> usize {
-        self.instructions.lanes() * self.instructions.vectors()
+        self.instructions.lanes() * self.instructions.vectors_of_panel()
     }
 
     pub fn panels(&self) -> usize {
@@ -284,7 +285,7 @@ impl<'a, C> QuantizedGemmTask<'a, C> {
     /// How many vectors a panel has.
     pub fn vectors(&self, panel: usize, lanes: usize) -> usize {
         let PackedFilters { outputs, instructions, .. } = self.filters;
-        let most = instructions.vectors();
+        let most = instructions.vectors_of_panel();
         (outputs - panel * most * lanes).div_ceil(lanes).min(most)
     }
 

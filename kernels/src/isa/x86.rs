@@ -1,197 +1,121 @@
-//! Vectors of numbers, and what becomes of bytes in them.
+//! Vectors of x86, with intrinsics.
 
-// Vectors are only made where the machine has them. Codes of 4 bits, one row, in floats: 4.6 times as fast as portable ones (AMD EPYC,
-// family 25 model 1).
+// Vectors are only made where the machine has them. Codes of 4 bits, one row, in floats: 4.6 times as fast as portable ones.
 #![allow(unsafe_code)]
 
-#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-use tract_core::prelude::f16;
+use pulp::x86::{V3, V4};
 
-use crate::product::{Tile, Vectors};
+use super::{Isa, Lanes, On};
 
-/// Vectors of `N` numbers.
-pub(crate) trait Lanes<const N: usize>: Copy {
-    type Numbers: Copy;
-    /// As many words of four bytes, the lowest one first.
-    type Words: Copy;
-    fn splat(self, number: f32) -> Self::Numbers;
-    fn load(self, numbers: &[f32; N]) -> Self::Numbers;
-    fn store(self, place: &mut [f32; N], numbers: Self::Numbers);
-    fn add(self, a: Self::Numbers, b: Self::Numbers) -> Self::Numbers;
-    fn sub(self, a: Self::Numbers, b: Self::Numbers) -> Self::Numbers;
-    fn mul(self, a: Self::Numbers, b: Self::Numbers) -> Self::Numbers;
-    /// `a * b + c`, rounded once where the machine can.
-    fn mul_add(self, a: Self::Numbers, b: Self::Numbers, c: Self::Numbers) -> Self::Numbers;
-    fn sum(self, numbers: Self::Numbers) -> f32;
-    fn load_words(self, words: &[[u8; 4]; N]) -> Self::Words;
-    /// Lane by lane, what the vectors have there.
-    fn transpose(self, vectors: [Self::Words; N]) -> [Self::Words; N];
-    fn of_i8(self, codes: &[u8; N]) -> Self::Numbers;
-    fn of_u8(self, codes: &[u8; N]) -> Self::Numbers;
-    fn of_f16(self, bytes: &[[u8; 2]; N]) -> Self::Numbers;
-    fn of_bf16(self, bytes: &[[u8; 2]; N]) -> Self::Numbers;
-    #[cfg(target_arch = "x86_64")]
-    fn f32_of_words(self, words: Self::Words) -> Self::Numbers;
-    /// The floats of 16 bits of words: all first ones, and all second ones.
-    fn f16_of_words(self, words: Self::Words) -> [Self::Numbers; 2];
-    fn bf16_of_words(self, words: Self::Words) -> [Self::Numbers; 2];
-    /// The bytes of words: all first ones, all second ones, and so on.
-    fn bytes_of_words<const SIGNED: bool>(self, words: Self::Words) -> [Self::Numbers; 4];
-    /// The codes of four bits of words: all first ones, all second ones, and so on.
-    fn nibbles_of_words<const SIGNED: bool>(self, words: Self::Words) -> [Self::Numbers; 8];
-    /// For each lane, one of the numbers.
-    fn permute(self, numbers: Self::Numbers, places: &[u32; N]) -> Self::Numbers;
+/// AVX2, FMA and F16C: 256 bits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Avx2(V3);
+
+/// The same, and AVX-VNNI: bytes are multiplied four at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AvxVnni(Avx2);
+
+/// AVX-512: 512 bits; with `VNNI`, bytes are multiplied four at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Avx512<const VNNI: bool>(V4);
+
+/// 512 bits, with VNNI.
+pub(crate) type Vnni = Avx512<true>;
+
+/// The same, and tiles of codes, which the system lets the process use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Amx(Vnni);
+
+impl Avx2 {
+    pub fn detect() -> Option<Avx2> {
+        V3::try_new().map(Avx2)
+    }
+
+    /// The same instructions for pulp.
+    #[inline(always)]
+    pub fn pulp(self) -> V3 {
+        self.0
+    }
 }
 
-/// The first words of some bytes, with zeros where there are no more.
-#[inline(always)]
-pub(super) fn first_words<L: Lanes<N>, const N: usize>(lanes: L, bytes: &[u8]) -> L::Words {
-    match bytes.as_chunks().0.first_chunk() {
-        Some(words) => lanes.load_words(words),
-        None => {
-            let mut words = [[0; 4]; N];
-            words.as_flattened_mut()[..bytes.len()].copy_from_slice(bytes);
-            lanes.load_words(&words)
+impl AvxVnni {
+    pub fn detect() -> Option<AvxVnni> {
+        Avx2::detect().filter(|_| is_x86_feature_detected!("avxvnni")).map(AvxVnni)
+    }
+
+    #[inline(always)]
+    pub fn avx2(self) -> Avx2 {
+        self.0
+    }
+}
+
+impl Avx512<false> {
+    pub fn detect() -> Option<Avx512<false>> {
+        // All that has AVX-512 has AVX2.
+        Avx2::detect().and_then(|_| V4::try_new()).map(Avx512)
+    }
+}
+
+impl Vnni {
+    pub fn detect() -> Option<Vnni> {
+        let avx512 = Avx512::<false>::detect()?;
+        is_x86_feature_detected!("avx512vnni").then_some(Avx512(avx512.0))
+    }
+
+    #[inline(always)]
+    pub fn avx512(self) -> Avx512<false> {
+        Avx512(self.0)
+    }
+}
+
+impl<const VNNI: bool> Avx512<VNNI> {
+    /// The same instructions for pulp.
+    #[inline(always)]
+    pub fn pulp(self) -> V4 {
+        self.0
+    }
+}
+
+impl Amx {
+    pub fn detect() -> Option<Amx> {
+        Vnni::detect().filter(|_| tract_linalg::x86_64::amx::has_amx_int8()).map(Amx)
+    }
+
+    #[inline(always)]
+    pub fn vnni(self) -> Vnni {
+        self.0
+    }
+}
+
+/// Implements [`Isa`]: these features are among those that [`detect`](Avx2::detect) has found.
+macro_rules! isa {
+    ($isa:ty, $features:literal) => {
+        impl Isa for $isa {
+            fn enter<B: On<$isa>>(self, body: B) -> B::Output {
+                #[target_feature(enable = $features)]
+                fn run<B: On<$isa>>(isa: $isa, body: B) -> B::Output {
+                    body.run(isa)
+                }
+                // SAFETY: there is a value of the type only where `detect` has found the instructions.
+                unsafe { run(self, body) }
+            }
         }
-    }
+    };
 }
 
-/// Arrays, for any processor.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Portable;
-
-impl Lanes<8> for Portable {
-    type Numbers = [f32; 8];
-    type Words = [u32; 8];
-
-    #[inline(always)]
-    fn splat(self, number: f32) -> [f32; 8] {
-        [number; 8]
-    }
-
-    #[inline(always)]
-    fn load(self, numbers: &[f32; 8]) -> [f32; 8] {
-        *numbers
-    }
-
-    #[inline(always)]
-    fn store(self, place: &mut [f32; 8], numbers: [f32; 8]) {
-        *place = numbers;
-    }
-
-    #[inline(always)]
-    fn add(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        std::array::from_fn(|lane| a[lane] + b[lane])
-    }
-
-    #[inline(always)]
-    fn sub(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        std::array::from_fn(|lane| a[lane] - b[lane])
-    }
-
-    #[inline(always)]
-    fn mul(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        std::array::from_fn(|lane| a[lane] * b[lane])
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: [f32; 8], b: [f32; 8], c: [f32; 8]) -> [f32; 8] {
-        std::array::from_fn(|lane| a[lane] * b[lane] + c[lane])
-    }
-
-    #[inline(always)]
-    fn sum(self, numbers: [f32; 8]) -> f32 {
-        numbers.iter().sum()
-    }
-
-    #[inline(always)]
-    fn load_words(self, words: &[[u8; 4]; 8]) -> [u32; 8] {
-        words.map(u32::from_le_bytes)
-    }
-
-    #[inline(always)]
-    fn transpose(self, vectors: [[u32; 8]; 8]) -> [[u32; 8]; 8] {
-        std::array::from_fn(|lane| std::array::from_fn(|vector| vectors[vector][lane]))
-    }
-
-    #[inline(always)]
-    fn of_i8(self, codes: &[u8; 8]) -> [f32; 8] {
-        codes.map(|code| f32::from(code.cast_signed()))
-    }
-
-    #[inline(always)]
-    fn of_u8(self, codes: &[u8; 8]) -> [f32; 8] {
-        codes.map(f32::from)
-    }
-
-    #[inline(always)]
-    fn of_f16(self, bytes: &[[u8; 2]; 8]) -> [f32; 8] {
-        bytes.map(|bytes| f16::from_le_bytes(bytes).to_f32())
-    }
-
-    #[inline(always)]
-    fn of_bf16(self, bytes: &[[u8; 2]; 8]) -> [f32; 8] {
-        bytes.map(|[low, high]| f32::from_le_bytes([0, 0, low, high]))
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    fn f32_of_words(self, words: [u32; 8]) -> [f32; 8] {
-        words.map(f32::from_bits)
-    }
-
-    #[inline(always)]
-    fn f16_of_words(self, words: [u32; 8]) -> [[f32; 8]; 2] {
-        [0, 16].map(|below| words.map(|word| f16::from_bits((word >> below) as u16).to_f32()))
-    }
-
-    #[inline(always)]
-    fn bf16_of_words(self, words: [u32; 8]) -> [[f32; 8]; 2] {
-        [16, 0].map(|above| words.map(|word| f32::from_bits(word << above & 0xffff_0000)))
-    }
-
-    #[inline(always)]
-    fn bytes_of_words<const SIGNED: bool>(self, words: [u32; 8]) -> [[f32; 8]; 4] {
-        std::array::from_fn(|code| words.map(|word| of_word::<SIGNED, 8>(word, code)))
-    }
-
-    #[inline(always)]
-    fn nibbles_of_words<const SIGNED: bool>(self, words: [u32; 8]) -> [[f32; 8]; 8] {
-        std::array::from_fn(|code| words.map(|word| of_word::<SIGNED, 4>(word, code)))
-    }
-
-    #[inline(always)]
-    fn permute(self, numbers: [f32; 8], places: &[u32; 8]) -> [f32; 8] {
-        places.map(|place| numbers[place as usize % 8])
-    }
-}
-
-/// A code of so many bits of a word.
-#[inline(always)]
-fn of_word<const SIGNED: bool, const BITS: usize>(word: u32, code: usize) -> f32 {
-    // It comes to the highest bits, and back.
-    let word = word << (32 - BITS * (code + 1));
-    let back = 32 - BITS;
-    if SIGNED { (word.cast_signed() >> back) as f32 } else { (word >> back) as f32 }
-}
-
-/// 256 bits.
-#[cfg(target_arch = "x86_64")]
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Avx2(());
-
-/// 512 bits; with `VNNI`, the machine multiplies the bytes of words, too.
-#[cfg(target_arch = "x86_64")]
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Avx512<const VNNI: bool>(());
+// `avx512dq` is for activations: without it each of them calls functions that flip a sign, and all that is in registers goes to
+// memory.
+isa!(Avx2, "avx2,fma,f16c");
+isa!(AvxVnni, "avx2,fma,f16c,avxvnni");
+isa!(Avx512<false>, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq");
+isa!(Vnni, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni");
 
 /// Implements [`Lanes`] with intrinsics.
 ///
 /// SAFETY of all of them: there is a value of the type only where the machine has the instructions, and what they read and
 /// write are arrays of their size.
-#[cfg(target_arch = "x86_64")]
 macro_rules! lanes {
     ([$($generic:tt)*] $name:ty, $lanes:literal, $numbers:ty, $words:ty,
         splat: $splat:ident, load: $load:ident, store: $store:ident, add: $add:ident, sub: $sub:ident, mul: $mul:ident,
@@ -200,8 +124,11 @@ macro_rules! lanes {
         of_f16: $of_f16:ident, cast: $cast:ident, and: $and:ident, set: $set:ident, shift_left: $shift_left:ident,
         shift_right: $shift_right:ident, shift_signed: $shift_signed:ident, lower_halves: $lower_halves:ident,
         of_nibble: $of_nibble:ident, permute: $permute:expr, sum: $sum:expr, transpose: $transpose:ident) => {
-        impl<$($generic)*> Lanes<$lanes> for $name {
-            type Numbers = $numbers;
+        impl<$($generic)*> Lanes<$lanes> for $name
+        where
+            $name: Isa,
+        {
+            type Floats = $numbers;
             type Words = $words;
 
             #[inline(always)]
@@ -348,7 +275,6 @@ macro_rules! lanes {
 /// # Safety
 ///
 /// The machine has AVX2.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn of_nibble_256<const SIGNED: bool, const ABOVE: i32, const BELOW: i32>(
     words: __m256i,
@@ -366,7 +292,6 @@ unsafe fn of_nibble_256<const SIGNED: bool, const ABOVE: i32, const BELOW: i32>(
 /// # Safety
 ///
 /// The machine has AVX-512F.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn of_nibble_512<const SIGNED: bool, const ABOVE: i32, const BELOW: u32>(
     words: __m512i,
@@ -384,7 +309,6 @@ unsafe fn of_nibble_512<const SIGNED: bool, const ABOVE: i32, const BELOW: u32>(
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 lanes!([] Avx2, 8, __m256, __m256i,
     splat: _mm256_set1_ps, load: _mm256_loadu_ps, store: _mm256_storeu_ps, add: _mm256_add_ps, sub: _mm256_sub_ps,
     mul: _mm256_mul_ps, fmadd: _mm256_fmadd_ps, load_bytes: _mm_loadl_epi64, load_half: _mm_loadu_si128,
@@ -400,7 +324,6 @@ lanes!([] Avx2, 8, __m256, __m256i,
     },
     transpose: transpose_8);
 
-#[cfg(target_arch = "x86_64")]
 lanes!([const VNNI: bool] Avx512<VNNI>, 16, __m512, __m512i,
     splat: _mm512_set1_ps, load: _mm512_loadu_ps, store: _mm512_storeu_ps, add: _mm512_add_ps, sub: _mm512_sub_ps,
     mul: _mm512_mul_ps, fmadd: _mm512_fmadd_ps, load_bytes: _mm_loadu_si128, load_half: _mm256_loadu_si256,
@@ -417,7 +340,6 @@ lanes!([const VNNI: bool] Avx512<VNNI>, 16, __m512, __m512i,
 /// # Safety
 ///
 /// The machine has AVX2.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn lower_halves_256(words: __m256i) -> __m128i {
     unsafe {
@@ -432,7 +354,6 @@ unsafe fn lower_halves_256(words: __m256i) -> __m128i {
 /// # Safety
 ///
 /// The machine has AVX2.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn transpose_8(v: [__m256i; 8]) -> [__m256i; 8] {
     // Closures would not be compiled for the vectors.
@@ -458,9 +379,8 @@ unsafe fn transpose_8(v: [__m256i; 8]) -> [__m256i; 8] {
 /// # Safety
 ///
 /// The machine has AVX2.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) unsafe fn transpose_halves(v: [__m256i; 4]) -> [__m256i; 4] {
+pub(crate) unsafe fn transpose_halves(v: [__m256i; 4]) -> [__m256i; 4] {
     unsafe {
         let [a, b] = [_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1])];
         let [c, d] = [_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3])];
@@ -478,7 +398,6 @@ pub(super) unsafe fn transpose_halves(v: [__m256i; 4]) -> [__m256i; 4] {
 /// # Safety
 ///
 /// The machine has AVX-512F.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn transpose_16(v: [__m512i; 16]) -> [__m512i; 16] {
     unsafe {
@@ -509,9 +428,8 @@ unsafe fn transpose_16(v: [__m512i; 16]) -> [__m512i; 16] {
 /// # Safety
 ///
 /// The machine has AVX-512F.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) unsafe fn transpose_quarters(v: [__m512i; 4]) -> [__m512i; 4] {
+pub(crate) unsafe fn transpose_quarters(v: [__m512i; 4]) -> [__m512i; 4] {
     unsafe {
         let [a, b] = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
         let [c, d] = [_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3])];
@@ -521,128 +439,5 @@ pub(super) unsafe fn transpose_quarters(v: [__m512i; 4]) -> [__m512i; 4] {
             _mm512_unpacklo_epi64(b, d),
             _mm512_unpackhi_epi64(b, d),
         ]
-    }
-}
-
-/// What runs on vectors of any size.
-pub(crate) trait OnLanes {
-    fn run<L: Lanes<N>, const N: usize>(self, lanes: L);
-}
-
-/// The instructions for vectors of lanes that this machine has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LaneInstructions {
-    Portable,
-    Avx2,
-    Avx512,
-}
-
-impl LaneInstructions {
-    /// Those for the vectors of this machine.
-    pub fn detect() -> LaneInstructions {
-        #[cfg(target_arch = "x86_64")]
-        match Tile::of(Vectors::detect()).lanes {
-            8 | 16
-                if !(is_x86_feature_detected!("avx2")
-                    && is_x86_feature_detected!("fma")
-                    && is_x86_feature_detected!("f16c")) => {}
-            16 if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") => {
-                return LaneInstructions::Avx512;
-            }
-            8 => return LaneInstructions::Avx2,
-            _ => (),
-        }
-        LaneInstructions::Portable
-    }
-
-    /// How many numbers a vector has.
-    pub fn lanes(self) -> usize {
-        if self == LaneInstructions::Avx512 { 16 } else { 8 }
-    }
-
-    /// Runs what is compiled for each of them.
-    pub fn run(self, body: impl OnLanes) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the machine has the instructions: `detect` has found them.
-        unsafe {
-            match self {
-                LaneInstructions::Portable => body.run(Portable),
-                LaneInstructions::Avx2 => avx2(body),
-                LaneInstructions::Avx512 => avx512(body),
-            }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        body.run(Portable);
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
-fn avx2(body: impl OnLanes) {
-    body.run(Avx2(()));
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn avx512(body: impl OnLanes) {
-    body.run(Avx512::<false>(()));
-}
-
-/// What runs on vectors of one kind.
-#[cfg(target_arch = "x86_64")]
-pub(super) trait On<L> {
-    type Output;
-    fn run(self, lanes: L) -> Self::Output;
-}
-
-/// Vectors of one kind, which the machine has.
-#[cfg(target_arch = "x86_64")]
-pub(super) trait Enter: Copy {
-    /// Runs what is compiled for them.
-    fn enter<B: On<Self>>(self, body: B) -> B::Output;
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Avx2 {
-    /// These vectors, if this kind has them.
-    pub fn detect(kind: LaneInstructions) -> Option<Avx2> {
-        (kind == LaneInstructions::Avx2).then_some(Avx2(()))
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Enter for Avx2 {
-    fn enter<B: On<Avx2>>(self, body: B) -> B::Output {
-        #[target_feature(enable = "avx2,fma,f16c")]
-        fn run<B: On<Avx2>>(body: B) -> B::Output {
-            body.run(Avx2(()))
-        }
-        // SAFETY: there is a value of the type only where `LaneInstructions::detect` has found the instructions.
-        unsafe { run(body) }
-    }
-}
-
-/// 512 bits, where the machine has VNNI, and multiplies the bytes of words.
-#[cfg(target_arch = "x86_64")]
-pub(super) type Vnni = Avx512<true>;
-
-#[cfg(target_arch = "x86_64")]
-impl Vnni {
-    /// These vectors, if this kind has them and the machine has VNNI.
-    pub fn detect(kind: LaneInstructions) -> Option<Vnni> {
-        let has_vnni = || is_x86_feature_detected!("avx512vnni");
-        (kind == LaneInstructions::Avx512 && has_vnni()).then_some(Avx512(()))
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Enter for Vnni {
-    fn enter<B: On<Vnni>>(self, body: B) -> B::Output {
-        #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-        fn run<B: On<Vnni>>(body: B) -> B::Output {
-            body.run(Avx512(()))
-        }
-        // SAFETY: there is a value of the type only where `detect` has found the instructions.
-        unsafe { run(body) }
     }
 }
