@@ -16,9 +16,11 @@ use std::sync::OnceLock;
 
 use pulp::{Arch, WithSimd};
 
-pub(crate) use portable::Portable;
+pub(crate) use portable::{Portable, ROUNDER, limited, nearest, rounded};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86::{Amx, Avx2, Avx512, AvxVnni, Vnni, transpose_halves, transpose_quarters};
+pub(crate) use x86::{
+    Amx, Avx2, Avx256, Avx512, AvxVnni, Vnni, intrinsics, transpose_halves, transpose_quarters,
+};
 
 /// The instructions of the machine. Each is better than those before it.
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +115,24 @@ impl Instructions {
         }
     }
 
+    /// Whether bytes are multiplied four at a time.
+    pub fn has_vnni(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::AvxVnni(_) | Instructions::Avx512Vnni(_) | Instructions::Amx(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether rows of bytes must have equal distances to be multiplied fast.
+    pub fn takes_lines(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Amx(_) => true,
+            _ => false,
+        }
+    }
+
     /// How many numbers of 32 bits a vector has.
     pub fn lanes(self) -> usize {
         match self {
@@ -127,17 +147,17 @@ impl Instructions {
     /// Runs what needs no more than [`Lanes`].
     pub fn run<B: OnLanes>(self, body: B) -> B::Output {
         match self {
-            Instructions::Portable(isa) => isa.enter(OnAny(body)),
+            Instructions::Portable(isa) => isa.enter(OnAny::<_, 8>(body)),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2(isa) => isa.enter(OnAny(body)),
+            Instructions::Avx2(isa) => isa.enter(OnAny::<_, 8>(body)),
             #[cfg(target_arch = "x86_64")]
-            Instructions::AvxVnni(isa) => isa.avx2().enter(OnAny(body)),
+            Instructions::AvxVnni(isa) => isa.avx2().enter(OnAny::<_, 8>(body)),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512(isa) => isa.enter(OnAny(body)),
+            Instructions::Avx512(isa) => isa.enter(OnAny::<_, 16>(body)),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512Vnni(isa) => isa.avx512().enter(OnAny(body)),
+            Instructions::Avx512Vnni(isa) => isa.avx512().enter(OnAny::<_, 16>(body)),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Amx(isa) => isa.vnni().avx512().enter(OnAny(body)),
+            Instructions::Amx(isa) => isa.vnni().avx512().enter(OnAny::<_, 16>(body)),
         }
     }
 }
@@ -178,32 +198,24 @@ pub(crate) trait OnLanes {
 }
 
 /// What runs on vectors of any size, on those of one.
-struct OnAny<B>(B);
+struct OnAny<B, const N: usize>(B);
 
-macro_rules! on_any {
-    ($isa:ty, $lanes:literal) => {
-        impl<B: OnLanes> On<$isa> for OnAny<B> {
-            type Output = B::Output;
+impl<L: Lanes<N>, B: OnLanes, const N: usize> On<L> for OnAny<B, N> {
+    type Output = B::Output;
 
-            #[inline(always)]
-            fn run(self, isa: $isa) -> B::Output {
-                self.0.run::<_, $lanes>(isa)
-            }
-        }
-    };
+    #[inline(always)]
+    fn run(self, lanes: L) -> B::Output {
+        self.0.run(lanes)
+    }
 }
-
-on_any!(Portable, 8);
-#[cfg(target_arch = "x86_64")]
-on_any!(Avx2, 8);
-#[cfg(target_arch = "x86_64")]
-on_any!(Avx512<false>, 16);
 
 /// Vectors of `N` numbers of 32 bits.
 pub(crate) trait Lanes<const N: usize>: Isa {
     type Floats: Copy;
     /// As many words of four bytes, the lowest one first.
     type Words: Copy;
+    /// Whether [`Lanes::put_bytes`] limits numbers to those of bytes. Elsewhere they must be between these already.
+    const LIMITS_BYTES: bool;
     fn splat(self, number: f32) -> Self::Floats;
     fn load(self, numbers: &[f32; N]) -> Self::Floats;
     fn store(self, place: &mut [f32; N], numbers: Self::Floats);
@@ -213,13 +225,22 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     /// `a * b + c`, rounded once where the machine can.
     fn mul_add(self, a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
     fn sum(self, numbers: Self::Floats) -> f32;
+    /// Numbers between two others. NaN becomes the least.
+    fn clamp(self, x: Self::Floats, least: Self::Floats, most: Self::Floats) -> Self::Floats;
+    /// The nearest integers to numbers of less than 2^22. Halves are rounded to even ones.
+    fn nearest(self, numbers: Self::Floats) -> Self::Floats;
+    /// Writes the nearest integers as bytes, halves rounded to even ones, of as many of the numbers as there are places.
+    fn put_bytes<const V: usize>(self, vectors: [Self::Floats; V], places: &mut [u8]);
     fn load_words(self, words: &[[u8; 4]; N]) -> Self::Words;
+    fn load_i32(self, numbers: &[i32; N]) -> Self::Words;
     /// Lane by lane, what the vectors have there.
     fn transpose(self, vectors: [Self::Words; N]) -> [Self::Words; N];
     fn of_i8(self, codes: &[u8; N]) -> Self::Floats;
     fn of_u8(self, codes: &[u8; N]) -> Self::Floats;
     fn of_f16(self, bytes: &[[u8; 2]; N]) -> Self::Floats;
     fn of_bf16(self, bytes: &[[u8; 2]; N]) -> Self::Floats;
+    /// The words as signed integers.
+    fn i32_of_words(self, words: Self::Words) -> Self::Floats;
     #[cfg(target_arch = "x86_64")]
     fn f32_of_words(self, words: Self::Words) -> Self::Floats;
     /// The floats of 16 bits of words: all first ones, and all second ones.
@@ -243,5 +264,28 @@ pub(crate) fn first_words<L: Lanes<N>, const N: usize>(lanes: L, bytes: &[u8]) -
             words.as_flattened_mut()[..bytes.len()].copy_from_slice(bytes);
             lanes.load_words(&words)
         }
+    }
+}
+
+/// Writes as many of the numbers of vectors as there are places.
+#[inline(always)]
+pub(crate) fn put_floats<L: Lanes<N>, const N: usize, const V: usize>(
+    lanes: L,
+    vectors: [L::Floats; V],
+    places: &mut [f32],
+) {
+    let mut elements = [[0.; N]; V];
+    for vector in 0..V {
+        lanes.store(&mut elements[vector], vectors[vector]);
+    }
+    put_first(&elements, places);
+}
+
+/// Copies as many elements of arrays as there are places.
+#[inline(always)]
+fn put_first<T: Copy, const N: usize, const V: usize>(arrays: &[[T; N]; V], places: &mut [T]) {
+    match places.as_chunks_mut::<N>().0.as_chunks_mut::<V>().0 {
+        [whole] => *whole = *arrays,
+        _ => places.copy_from_slice(&arrays.as_flattened()[..places.len()]),
     }
 }

@@ -2,7 +2,7 @@
 
 use tract_core::prelude::f16;
 
-use super::{Isa, Lanes, On};
+use super::{Isa, Lanes, On, put_first};
 
 /// Arrays, for any processor.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +17,8 @@ impl Isa for Portable {
 impl Lanes<8> for Portable {
     type Floats = [f32; 8];
     type Words = [u32; 8];
+
+    const LIMITS_BYTES: bool = false;
 
     #[inline(always)]
     fn splat(self, number: f32) -> [f32; 8] {
@@ -59,8 +61,28 @@ impl Lanes<8> for Portable {
     }
 
     #[inline(always)]
+    fn clamp(self, x: [f32; 8], least: [f32; 8], most: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|lane| limited(x[lane], least[lane], most[lane]))
+    }
+
+    #[inline(always)]
+    fn nearest(self, numbers: [f32; 8]) -> [f32; 8] {
+        numbers.map(nearest)
+    }
+
+    #[inline(always)]
+    fn put_bytes<const V: usize>(self, vectors: [[f32; 8]; V], places: &mut [u8]) {
+        put_first(&vectors.map(|numbers| numbers.map(rounded)), places);
+    }
+
+    #[inline(always)]
     fn load_words(self, words: &[[u8; 4]; 8]) -> [u32; 8] {
         words.map(u32::from_le_bytes)
+    }
+
+    #[inline(always)]
+    fn load_i32(self, numbers: &[i32; 8]) -> [u32; 8] {
+        numbers.map(i32::cast_unsigned)
     }
 
     #[inline(always)]
@@ -86,6 +108,11 @@ impl Lanes<8> for Portable {
     #[inline(always)]
     fn of_bf16(self, bytes: &[[u8; 2]; 8]) -> [f32; 8] {
         bytes.map(|[low, high]| f32::from_le_bytes([0, 0, low, high]))
+    }
+
+    #[inline(always)]
+    fn i32_of_words(self, words: [u32; 8]) -> [f32; 8] {
+        words.map(|word| word.cast_signed() as f32)
     }
 
     #[inline(always)]
@@ -126,4 +153,26 @@ fn of_word<const SIGNED: bool, const BITS: usize>(word: u32, code: usize) -> f32
     let word = word << (32 - BITS * (code + 1));
     let back = 32 - BITS;
     if SIGNED { (word.cast_signed() >> back) as f32 } else { (word >> back) as f32 }
+}
+
+/// A number of this size has no bits after the point: sums with it are rounded.
+pub(crate) const ROUNDER: f32 = 12582912.;
+
+/// A number between two others. NaN becomes the least.
+#[inline(always)]
+pub(crate) fn limited(number: f32, least: f32, most: f32) -> f32 {
+    let number = if number > least { number } else { least };
+    if number < most { number } else { most }
+}
+
+/// The nearest integer to a number of less than 2^22. Halves are rounded to even ones.
+#[inline(always)]
+pub(crate) fn nearest(number: f32) -> f32 {
+    number + ROUNDER - ROUNDER
+}
+
+/// The nearest byte to a number from 0 to 255. Halves are rounded to even ones.
+#[inline(always)]
+pub(crate) fn rounded(number: f32) -> u8 {
+    (number + ROUNDER).to_bits() as u8
 }
