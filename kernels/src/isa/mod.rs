@@ -241,7 +241,6 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     fn of_bf16(self, bytes: &[[u8; 2]; N]) -> Self::Floats;
     /// The words as signed integers.
     fn i32_of_words(self, words: Self::Words) -> Self::Floats;
-    #[cfg(target_arch = "x86_64")]
     fn f32_of_words(self, words: Self::Words) -> Self::Floats;
     /// The floats of 16 bits of words: all first ones, and all second ones.
     fn f16_of_words(self, words: Self::Words) -> [Self::Floats; 2];

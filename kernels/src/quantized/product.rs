@@ -118,6 +118,7 @@ impl PackedFilters {
     }
 
     /// Whether all sums begin with 0.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn begin_with_zero(&self) -> bool {
         self.begin_with_zero
