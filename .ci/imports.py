@@ -3,8 +3,8 @@
 
     .ci/imports.py
 
-A folder is one place, and tests do not count. In a crate whose `lib.rs` has the table "How it is built" in the order of
-the imports, no arrow may run up: a row imports only from the rows below it.
+A folder is one place, and tests do not count; within some folders files are places, too. In a crate whose `lib.rs` has the
+table "How it is built" in the order of the imports, no arrow may run up: a row imports only from itself and the rows below it.
 """
 
 import re
@@ -14,6 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # Whether the table in lib.rs has the order of the imports.
 CRATES = {"kernels/src": False, "src": False, "ir/src": True, "generation/src": True}
+
+# Folders whose files are places, too, and how the crate names them.
+FOLDERS = {"kernels/src/quantized": "crate::quantized"}
 
 
 def code(file):
@@ -32,21 +35,22 @@ def names(tree):
     return [name for item in flat.split("}")[0].split(",") for name in re.findall(r"^\s*(\w+)", item)]
 
 
-def imports(source):
-    """For each place, those that it imports from."""
+def imports(source, prefix="crate"):
+    """For each place of a crate or a folder, those that it imports from. `prefix` is what names of the places begin with."""
     files = sorted(source.rglob("*.rs"))
-    tests = set(re.findall(r"#\[cfg\(test\)\]\s*mod (\w+);", (source / "lib.rs").read_text()))
-    places = {file.relative_to(source).parts[0].removesuffix(".rs") for file in files} - {"lib"} - tests
+    root = next(root for root in (source / "lib.rs", source / "mod.rs") if root.exists())
+    tests = set(re.findall(r"#\[cfg\(test\)\]\s*(?:pub\S* )?mod (\w+);", root.read_text()))
+    places = {file.relative_to(source).parts[0].removesuffix(".rs") for file in files} - {root.stem} - tests
     arrows = {place: set() for place in places}
-    # What lib.rs re-exports, by its name there.
-    reexports = re.findall(r"\buse (\w+)::(\w+|\{[^;]*);", code(source / "lib.rs"))
+    # What the root re-exports, by its name there.
+    reexports = re.findall(r"\buse (\w+)::(\w+|\{[^;]*);", code(root))
     home = {name: place for place, tree in reexports if place in places for name in names(tree)}
     for file in files:
         path = [part for part in file.relative_to(source).with_suffix("").parts if part != "mod"]
-        if path[0] not in places or file.name == "tests.rs":
+        if not path or path[0] not in places or file.name == "tests.rs":
             continue
-        for start, tree in re.findall(r"\b(crate|super(?:::super)*)::(\w+|\{[^;]*)", code(file)):
-            if start == "crate" or start.count("super") == len(path):
+        for start, tree in re.findall(rf"\b({prefix}|super(?:::super)*)::(\w+|\{{[^;]*)", code(file)):
+            if start == prefix or start.count("super") == len(path):
                 arrows[path[0]] |= {home.get(name, name) for name in names(tree)} & places - {path[0]}
     return arrows
 
@@ -61,15 +65,19 @@ def circle(arrows):
 
 
 wrong = []
-for crate, ordered in CRATES.items():
-    arrows = imports(ROOT / crate)
+for crate, arrows in [(crate, imports(ROOT / crate)) for crate in CRATES] + [
+    (folder, imports(ROOT / folder, prefix)) for folder, prefix in FOLDERS.items()
+]:
     for place, below in sorted(arrows.items()):
         print(f"{crate}: {place} -> {', '.join(sorted(below)) or 'nothing'}")
     if places := circle(arrows):
         wrong.append(f"{crate}: in a circle: {', '.join(places)}")
-    if ordered:
-        table = re.findall(r"^//! \| `(\w+)", (ROOT / crate / "lib.rs").read_text(), re.MULTILINE)
-        rows = {place: row for row, place in reversed(list(enumerate(table)))}
+    if CRATES.get(crate):
+        table = re.findall(r"^//! \| (`[^|]*) \|", (ROOT / crate / "lib.rs").read_text(), re.MULTILINE)
+        rows = {}
+        for row, files in enumerate(table):
+            for place in re.findall(r"`(\w+)", files):
+                rows.setdefault(place, row)
         wrong += [f"{crate}: {place} is not in the table of lib.rs" for place in arrows if place not in rows]
         for place, other in sorted((place, other) for place in arrows for other in arrows[place]):
             if rows.get(other, 0) < rows.get(place, 0):

@@ -47,6 +47,7 @@
 //! | `product/` | products of packed matrices, of which they are made |
 //! | `threads/` | work that the threads of tract's executor share |
 //! | `cost.rs` | about how long work takes, by which threads share it |
+//! | `isa/` | the instructions of the processor: what was found, and the proof of it |
 //! | `memory.rs` | outputs, and what a thread uses again |
 //! | `barrier.rs` | [`guard_downsamples`]: what tract's strides must not pass |
 //! | `checks.rs` | numbers of inputs, and sizes of outputs |
@@ -64,7 +65,7 @@
 //! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `loops!` in `quantized/instructions.rs` |
 //! | task | a share of the work, for one thread | `PlaneTask`, `QuantizedGemmTask`, `FewRowsTask`, … |
 //! | epilogue | what is done with sums before they are written | `Epilogue` in `quantized/finish.rs`, `finish` in `product/kernel.rs` |
-//! | lane | an element of a vector of the processor | [`Vectors`], `LaneInstructions` in `compressed/lanes.rs` |
+//! | lane | an element of a vector of the processor | [`Vectors`], `Instructions` in `compressed/lanes.rs` |
 //! | patch | the elements that the kernel of a convolution meets for a pixel | `PatchLayout` in `convolution/patches.rs` |
 //! | im2col | patches as the columns of B, or as rows of A (im2row) | `PackPatchesAsB`, `PackPatchesAsA` in that file |
 //! | im2row addresses | where each tap of each row of A is in memory | `Im2rowAddresses` in `quantized/product.rs` |
@@ -99,6 +100,7 @@ mod cost;
 mod elementwise;
 mod fully_connected;
 mod grouped;
+mod isa;
 mod lazy;
 mod memory;
 mod normalization;
@@ -122,9 +124,10 @@ pub use attention::{AppendToPages, Attention, CachePrecision, PageFormat, PagedF
 pub use barrier::{Barrier, guard_downsamples, guard_downsamples_of};
 pub use compressed::{DequantizedConst, Format, combine};
 pub use grouped::GroupedProduct;
+pub use isa::Vectors;
 pub use lazy::{LazyConst, LazyTensor};
 pub use memory::{ask_for_large_pages, large_pages, tensor_of_parts};
-pub use product::{Vectors, gelu};
+pub use product::gelu;
 pub use quantized::FakeQuantize;
 pub use resize::Taps;
 pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};

@@ -3,7 +3,7 @@
 //! As OpenVINO's cache of type u8, each position has a range of its own, from its least to its greatest element.
 
 use super::pages::{PageLayout, PagedFactor};
-use crate::compressed::{Lanes, OnLanes};
+use crate::isa::{Lanes, OnLanes};
 use crate::memory::{LINE, prefetch};
 
 /// The numbers that codes stand for: `least + step * code`.
@@ -58,6 +58,8 @@ pub(super) struct UnpackPage<'a> {
 }
 
 impl OnLanes for UnpackPage<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         let UnpackPage { codes: PageCodes { layout, codes, least, step }, numbers } = self;

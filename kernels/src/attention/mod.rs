@@ -13,8 +13,8 @@ use tract_core::internal::*;
 use tract_core::ndarray::Dimension;
 
 use crate::checks::expect_input_count;
-use crate::compressed::LaneInstructions;
 use crate::contraction::{AxisStrides, BatchAxis, Contraction, ContractionSizes, offset, strides};
+use crate::isa::Instructions;
 use crate::memory::{Scratch, unwritten_output, zero_output};
 use crate::product::activation::Activation;
 use crate::product::{
@@ -137,7 +137,7 @@ impl<'a> PackedKeysOrValues<'a> {
         let mut numbers = Scratch::new(pages.len() * size);
         for (page, numbers) in pages.iter().zip(numbers.chunks_mut(size)) {
             if let PageContents::Codes(codes) = page.contents(layout) {
-                LaneInstructions::detect().run(UnpackPage { codes, numbers });
+                Instructions::detect().run(UnpackPage { codes, numbers });
             }
         }
         PackedKeysOrValues::Unpacked(numbers, layout)
@@ -169,7 +169,7 @@ impl<'a> PackedKeysOrValues<'a> {
                     if let Some(PageContents::Codes(next)) = next {
                         next.ask();
                     }
-                    LaneInstructions::detect().run(UnpackPage { codes, numbers: buffer });
+                    Instructions::detect().run(UnpackPage { codes, numbers: buffer });
                     buffer
                 }
             },

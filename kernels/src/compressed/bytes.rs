@@ -12,8 +12,8 @@ use std::arch::x86_64::*;
 use super::digits::{
     DigitVectors, LANES, SplitRow, digits_of, padded, scale_of, signed_digit, unsigned_digit,
 };
-use super::lanes::{Enter, Lanes, On, Vnni};
 use super::matrix::{CompressedMatrix, FewRowsTask, Tiles};
+use crate::isa::{Isa, Lanes, On, Vnni};
 use crate::memory::{Scratch, StreamPrefetch};
 
 /// The codes of a word, which have one scale.
@@ -249,11 +249,11 @@ fn add<const SIGNED: bool, const SHIFTED: bool, const C: usize, const R: usize>(
 mod tests {
     use super::*;
     use crate::compressed::digits::tests::numbers;
-    use crate::compressed::lanes::LaneInstructions;
+    use crate::isa::Instructions;
 
     #[test]
     fn digits_stand_for_the_numbers() {
-        let Some(lanes) = Vnni::detect(LaneInstructions::detect()) else { return };
+        let Some(lanes) = Instructions::detect().vnni() else { return };
         let data = numbers(CODES, 2 * WIDTH);
         for are_signed in [true, false] {
             let split = ForBytes { are_signed };

@@ -19,7 +19,7 @@
 
 use std::arch::x86_64::*;
 
-use super::lanes::{Enter, Lanes, On, Vnni};
+use crate::isa::{Isa, Lanes, On, Vnni};
 use crate::memory::Scratch;
 
 pub(super) const LANES: usize = 16;
@@ -48,7 +48,7 @@ const MOST: f32 = 8_355_700.;
 pub(super) const LEAST: f32 = f32::from_bits((127 - 96) << 23);
 
 /// Rows of data, of `depth` numbers each, in blocks; or none if some cannot be [split](SplitRow::split_row).
-pub(super) fn digits_of<L: Enter>(
+pub(super) fn digits_of<L: Isa>(
     lanes: L,
     split: impl SplitRow<L>,
     data: &[f32],

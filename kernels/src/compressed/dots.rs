@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::CompressedMatrix;
 use super::format::{BF16, Decode, F16, Format, I8, U8};
-use super::lanes::{LaneInstructions, Lanes, OnLanes};
 use super::matrix::FewRowsTask;
+use crate::isa::{Instructions, Lanes, OnLanes};
 use crate::memory::{Scratch, StreamPrefetch};
 
 /// How many numbers of a row of data meet codes of 16 bits at once: they have room in half of a first-level cache of 32 KiB.
@@ -22,7 +22,7 @@ pub(super) struct FloatData {
 }
 
 impl FloatData {
-    pub fn new(kind: LaneInstructions, matrix: &CompressedMatrix, data: &[f32]) -> FloatData {
+    pub fn new(kind: Instructions, matrix: &CompressedMatrix, data: &[f32]) -> FloatData {
         let rows = data.chunks_exact(matrix.depth);
         let stride = matrix.depth.next_multiple_of(2 * kind.lanes());
         let of_row = matrix.groups() * kind.lanes();
@@ -57,6 +57,8 @@ struct SumGroups<'a> {
 }
 
 impl OnLanes for SumGroups<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         let blocks = self.prepared.as_chunks::<N>().0;
@@ -72,6 +74,8 @@ impl OnLanes for SumGroups<'_> {
 }
 
 impl OnLanes for FewRowsTask<'_, '_, FloatData> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
         match self.matrix.format {
@@ -236,7 +240,7 @@ impl FewRowsTask<'_, '_, FloatData> {
         lanes: L,
         row: usize,
         first_data: usize,
-        sums: &mut [[L::Numbers; 2]; R],
+        sums: &mut [[L::Floats; 2]; R],
     ) {
         if !self.parameters.zero_points.is_empty() {
             let zero_point = lanes.splat(-self.parameters.zero_points[row]);
@@ -283,7 +287,7 @@ fn add_products<L: Lanes<N>, D: Decode, const N: usize, const C: usize, const R:
     codes: [&[u8]; C],
     data: [&[[f32; N]]; R],
     mut ahead: StreamPrefetch,
-    sums: &mut [[[L::Numbers; 2]; R]; C],
+    sums: &mut [[[L::Floats; 2]; R]; C],
 ) {
     let block_bytes = 2 * N * D::BITS / 8;
     let row_bytes = codes[0].len();

@@ -19,10 +19,10 @@ use tract_core::internal::*;
 
 use super::CompressedMatrix;
 use super::digits::padded;
-use super::lanes::{Enter, Lanes, On, Vnni, first_words};
 use super::matrix::GroupParameters;
 use super::unpack::PANEL_ROWS;
 use crate::cost;
+use crate::isa::{Isa, Lanes, On, Vnni, first_words};
 use crate::memory::{Scratch, prefetch};
 use crate::product::activation::{Activate, Activation};
 use crate::product::{Output, Vectors};

@@ -2,7 +2,7 @@
 
 use tract_core::prelude::f16;
 
-use super::lanes::Lanes;
+use crate::isa::Lanes;
 
 /// How the codes of a [`DequantizedConst`](crate::DequantizedConst) are in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,12 +64,12 @@ pub(super) trait Decode {
     const BITS: usize;
 
     /// Two vectors of codes.
-    fn decode<L: Lanes<N>, const N: usize>(lanes: L, bytes: &[u8]) -> [L::Numbers; 2];
+    fn decode<L: Lanes<N>, const N: usize>(lanes: L, bytes: &[u8]) -> [L::Floats; 2];
 }
 
 /// Reads the codes of words: all first ones, all second ones, and so on.
 pub(super) trait OfWords<const CODES: usize> {
-    fn of_words<L: Lanes<N>, const N: usize>(lanes: L, words: L::Words) -> [L::Numbers; CODES];
+    fn of_words<L: Lanes<N>, const N: usize>(lanes: L, words: L::Words) -> [L::Floats; CODES];
 }
 
 /// Two neighbours of a type. The bytes are as many as they take: there is nothing to check in a loop.
@@ -87,7 +87,7 @@ macro_rules! formats {
             const BITS: usize = $bits;
 
             #[inline(always)]
-            fn decode<L: Lanes<N>, const N: usize>(lanes: L, $bytes: &[u8]) -> [L::Numbers; 2] {
+            fn decode<L: Lanes<N>, const N: usize>(lanes: L, $bytes: &[u8]) -> [L::Floats; 2] {
                 let [first, second] = pair($parts);
                 [lanes.$of(first), lanes.$of(second)]
             }
@@ -111,7 +111,7 @@ macro_rules! formats_of_words {
             fn of_words<L: Lanes<N>, const N: usize>(
                 $lanes: L,
                 $words: L::Words,
-            ) -> [L::Numbers; $codes] {
+            ) -> [L::Floats; $codes] {
                 $numbers
             }
         }

@@ -6,7 +6,6 @@
 //!
 //! * `constant.rs` has what a reader puts into a model;
 //! * `matrix.rs` says what is compressed how;
-//! * `lanes.rs` has the vectors of the processor, and what becomes of bytes in them;
 //! * `format.rs` has the formats of codes;
 //! * `dots.rs` multiplies few rows of data with codes of 8 or 16 bits: each code is read once for two of them;
 //! * `words.rs` does so with codes of 4 bits;
@@ -26,7 +25,7 @@ mod dots;
 #[cfg(target_arch = "x86_64")]
 mod dynamic;
 mod format;
-mod lanes;
+
 mod matrix;
 #[cfg(target_arch = "x86_64")]
 mod nibbles;
@@ -38,6 +37,6 @@ mod words;
 
 pub use constant::{DequantizedConst, combine};
 pub use format::Format;
-pub(crate) use lanes::{LaneInstructions, Lanes, OnLanes};
+
 pub(crate) use matrix::CompressedMatrix;
 pub(crate) use product::{Precision, multiply};

@@ -5,15 +5,13 @@ use std::ops::Range;
 use tract_core::internal::*;
 
 use super::format::Format;
-use super::lanes::LaneInstructions;
-#[cfg(target_arch = "x86_64")]
-use super::lanes::Vnni;
 use super::matrix::{CompressedMatrix, FewRowsTask, GroupParameters};
 use super::unpack::UnpackPanel;
 #[cfg(target_arch = "x86_64")]
 use super::{bytes, dynamic, nibbles};
 use super::{dots, words};
 use crate::cost;
+use crate::isa::Instructions;
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
@@ -65,7 +63,7 @@ pub(crate) fn multiply(
     #[cfg(target_arch = "x86_64")]
     if precision == Precision::Bytes
         && matrix.format.bits() <= 8
-        && let Some(lanes) = Vnni::detect(LaneInstructions::detect())
+        && let Some(lanes) = Instructions::detect().vnni()
         && let Some(data) = dynamic::ByteData::new(lanes, matrix, data)
     {
         return shares.for_each(output, |share, output| {
@@ -129,7 +127,7 @@ fn multiply_few(
 /// Few rows of data, as their products with a matrix need them.
 struct Few<'a> {
     matrix: &'a CompressedMatrix,
-    kind: LaneInstructions,
+    kind: Instructions,
     data: FewData,
 }
 
@@ -144,10 +142,10 @@ enum FewData {
 
 impl Few<'_> {
     fn new<'a>(matrix: &'a CompressedMatrix, data: &[f32]) -> Few<'a> {
-        let kind = LaneInstructions::detect();
+        let kind = Instructions::detect();
         #[cfg(target_arch = "x86_64")]
         {
-            let digits = match (matrix.format.bits(), matrix.groups(), Vnni::detect(kind)) {
+            let digits = match (matrix.format.bits(), matrix.groups(), kind.vnni()) {
                 (4, ..) => nibbles::NibbleData::new(kind, matrix, data).map(FewData::Nibbles),
                 (8, 1, Some(lanes)) => {
                     bytes::DigitData::new(lanes, matrix, data).map(FewData::Bytes)
@@ -219,7 +217,7 @@ fn multiply_panels(
     activation: Activation,
     mut output: Output,
 ) -> TractResult<()> {
-    let (vectors, kind) = (Vectors::detect(), LaneInstructions::detect());
+    let (vectors, kind) = (Vectors::detect(), Instructions::detect());
     let tile = Tile::of(vectors);
     let bytes = matrix.bytes()?;
     let mut parameters = GroupParameters::default();
@@ -284,10 +282,10 @@ mod tests {
             let matrix =
                 CompressedMatrix::new(&constant.into_shape(&[rows, depth])?, rows)?.unwrap();
             with_all_vectors(|| {
-                let kind = LaneInstructions::detect();
-                let has_vnni = Vnni::detect(kind).is_some();
+                let kind = Instructions::detect();
+                let has_vnni = kind.vnni().is_some();
                 let can_have = match format.bits() {
-                    4 => has_vnni || kind == LaneInstructions::Avx2,
+                    4 => has_vnni || kind.avx2().is_some(),
                     _ => has_vnni && groups == 1,
                 };
                 let few = Few::new(&matrix, &[1.; 64]);

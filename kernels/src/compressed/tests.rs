@@ -150,8 +150,8 @@ impl Case {
 fn has_bytes() -> bool {
     #[cfg(target_arch = "x86_64")]
     let has_bytes = {
-        use crate::compressed::lanes::{LaneInstructions, Vnni};
-        Vnni::detect(LaneInstructions::detect()).is_some()
+        use crate::isa::Instructions;
+        Instructions::detect().vnni().is_some()
     };
     #[cfg(not(target_arch = "x86_64"))]
     let has_bytes = false;

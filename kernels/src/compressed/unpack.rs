@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use super::format::{BF16, Decode, F16, Format, I4, I8, OfWords, U4, U8};
-use super::lanes::{LaneInstructions, Lanes, OnLanes, first_words};
 use super::matrix::GroupParameters;
+use crate::isa::{Instructions, Lanes, OnLanes, first_words};
 use crate::memory::prefetch;
 use crate::product::STEPS;
 
 /// The numbers that codes of 8 or 16 bits stand for. The codes behind them are asked for: they come next.
 pub(super) fn widen(format: Format, bytes: &[u8], numbers: &mut [f32]) {
-    LaneInstructions::detect().run(Widen { format, bytes, numbers });
+    Instructions::detect().run(Widen { format, bytes, numbers });
 }
 
 struct Widen<'a> {
@@ -20,6 +20,8 @@ struct Widen<'a> {
 }
 
 impl OnLanes for Widen<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         match self.format {
@@ -34,7 +36,7 @@ impl OnLanes for Widen<'_> {
 
 /// A block of codes, with zeros behind the last ones.
 #[inline(always)]
-fn block<L: Lanes<N>, D: Decode, const N: usize>(lanes: L, bytes: &[u8]) -> [L::Numbers; 2] {
+fn block<L: Lanes<N>, D: Decode, const N: usize>(lanes: L, bytes: &[u8]) -> [L::Floats; 2] {
     let block_bytes = 2 * N * D::BITS / 8;
     if bytes.len() == block_bytes {
         return D::decode(lanes, &bytes[..block_bytes]);
@@ -90,6 +92,8 @@ pub(super) struct UnpackPanel<'a> {
 }
 
 impl OnLanes for UnpackPanel<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         match self.format {
@@ -179,7 +183,7 @@ fn of_rows<L: Lanes<N>, const N: usize>(
     numbers: &[f32],
     first: usize,
     group: usize,
-) -> L::Numbers {
+) -> L::Floats {
     match numbers.get(group * PANEL_ROWS + first..).and_then(|numbers| numbers.first_chunk()) {
         Some(numbers) => lanes.load(numbers),
         None => lanes.splat(0.),

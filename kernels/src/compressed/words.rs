@@ -1,8 +1,8 @@
 //! Few rows of data, and codes of four bits: each lane of a vector has the eight codes of a word of four bytes.
 
 use super::CompressedMatrix;
-use super::lanes::{LaneInstructions, Lanes, OnLanes};
 use super::matrix::{FewRowsTask, GroupParameters, Tiles};
+use crate::isa::{Instructions, Lanes, OnLanes};
 use crate::memory::{Scratch, StreamPrefetch};
 
 /// The codes of a word.
@@ -47,7 +47,7 @@ pub(super) struct WordData {
 }
 
 impl WordData {
-    pub fn new(kind: LaneInstructions, matrix: &CompressedMatrix, data: &[f32]) -> WordData {
+    pub fn new(kind: Instructions, matrix: &CompressedMatrix, data: &[f32]) -> WordData {
         let (lanes, depth) = (kind.lanes(), matrix.depth);
         let blocks = depth.div_ceil(CODES * lanes);
         let mut first_groups = Vec::with_capacity(blocks);
@@ -71,6 +71,8 @@ impl WordData {
 }
 
 impl OnLanes for FewRowsTask<'_, '_, WordData> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
         match (self.matrix.format.is_signed(), self.parameters.zero_points.is_empty()) {
@@ -201,7 +203,7 @@ fn add<
     groups: [Groups; C],
     (first_group, groups_of_words): (usize, &[u32; N]),
     blocks: [&FloatBlock<N>; R],
-    totals: &mut [[L::Numbers; R]; C],
+    totals: &mut [[L::Floats; R]; C],
 ) {
     // Vectors that the caller loads cost 1.05 times the time.
     let mut vectors = [lanes.load_words(words[0]); C];
@@ -231,7 +233,7 @@ fn products<L: Lanes<N>, const SIGNED: bool, const N: usize, const C: usize, con
     lanes: L,
     words: [L::Words; C],
     blocks: [&FloatBlock<N>; R],
-) -> [[L::Numbers; R]; C] {
+) -> [[L::Floats; R]; C] {
     let mut products = [[lanes.splat(0.); R]; C];
     for row in 0..C {
         let numbers = lanes.nibbles_of_words::<SIGNED>(words[row]);
@@ -254,7 +256,7 @@ fn of_words<L: Lanes<N>, const N: usize>(
     numbers: &[f32],
     first_group: usize,
     groups_of_words: &[u32; N],
-) -> L::Numbers {
+) -> L::Floats {
     match numbers[first_group..].first_chunk() {
         Some(numbers) => lanes.permute(lanes.load(numbers), groups_of_words),
         None => unreachable!("a vector of numbers is behind those of the last group"),

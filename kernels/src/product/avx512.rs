@@ -7,10 +7,12 @@
 
 #![allow(unsafe_code)]
 
+use std::any::TypeId;
 use std::arch::x86_64::*;
 use std::hint::black_box;
 
 use pulp::Simd;
+use pulp::x86::V4;
 
 use crate::memory::{LINE, prefetch};
 
@@ -52,7 +54,7 @@ pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
     right: &[f32],
     ask: PanelPrefetch,
 ) -> [[S::f32s; V]; N] {
-    assert!(S::F32_LANES == LANES && S::REGISTER_COUNT >= 32);
+    assert!(TypeId::of::<S>() == TypeId::of::<V4>(), "these are no vectors of AVX-512");
     let right = right.as_chunks::<LANES>().0.as_chunks::<V>().0;
     let last = (N - 1) * left.row + right.len().saturating_sub(1) * left.step;
     assert!(last < left.elements.len());
@@ -64,8 +66,8 @@ pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
         }
         _ => (0, 0),
     };
-    // SAFETY: 32 registers of such vectors are those of AVX-512: the machine has it, as there is a value of the type. The last element
-    // of the rows is there, so all are. Both types of sums are so many vectors of the same numbers.
+    // SAFETY: the machine has AVX-512, as there is a value of the type. The last element of the rows is there, so all are. Both types
+    // of sums are so many vectors of the same numbers.
     unsafe {
         let sums = match ask {
             PanelPrefetch::All(next) => {

@@ -46,10 +46,10 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
     (0..depth).step_by(most).map(move |first| first..(first + most).min(depth))
 }
 
+pub use crate::isa::Vectors;
 pub(super) use dots::Gemv;
 pub(super) use kernel::{Addend, GemmBlock, OperandB, load, max_or_second, store};
 pub(super) use output::Output;
-pub use panels::Vectors;
 pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, cycles, row_panels};
 pub(super) use shares::{SHARES, Share, Shares};
 

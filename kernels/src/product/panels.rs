@@ -1,44 +1,15 @@
 use std::convert::Infallible;
 use std::ops::{Deref, DerefMut, Range};
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
 use crate::cost;
+use crate::isa::Vectors;
 use crate::memory::{Aligned, Scratch};
 use crate::rows::interleave;
 use crate::threads::fill_rows;
-
-/// The vector instructions of the machine, found once.
-#[derive(Debug, Clone, Copy)]
-pub struct Vectors(Arch);
-
-impl Vectors {
-    /// The widest that this machine has, but in tests that ask for others.
-    pub fn detect() -> Vectors {
-        #[cfg(test)]
-        if let Some(vectors) = super::tests::SELECTED.get() {
-            return vectors;
-        }
-        Vectors(Arch::new())
-    }
-
-    /// All that this machine has.
-    #[cfg(test)]
-    pub fn all() -> Vec<Vectors> {
-        #[cfg(target_arch = "x86_64")]
-        let more = [pulp::x86::V3::try_new().map(Arch::V3), pulp::x86::V4::try_new().map(Arch::V4)];
-        #[cfg(not(target_arch = "x86_64"))]
-        let more = [Some(Arch::new())];
-        [Some(Arch::Scalar)].into_iter().chain(more).flatten().map(Vectors).collect()
-    }
-
-    /// Runs what is compiled for each kind of vectors.
-    pub fn run<L: WithSimd>(self, body: L) -> L::Output {
-        self.0.dispatch(body)
-    }
-}
 
 /// The size of a tile, in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,5 +1,3 @@
-use std::cell::Cell;
-
 use pulp::{Simd, WithSimd};
 
 use super::activation::{Activation, exp};
@@ -8,19 +6,7 @@ use super::{
     Addend, GemmBlock, OperandA, OperandB, Output, PackedB, Tile, Vectors, max_or_second, store,
 };
 
-thread_local! {
-    /// What [`Vectors::detect`] finds in this thread.
-    pub static SELECTED: Cell<Option<Vectors>> = const { Cell::new(None) };
-}
-
-/// Runs a test with each kind of vectors that the machine has.
-pub fn with_all_vectors(test: impl Fn()) {
-    for vectors in Vectors::all() {
-        SELECTED.set(Some(vectors));
-        test();
-        SELECTED.set(None);
-    }
-}
+pub use crate::isa::tests::with_all_vectors;
 
 /// Numbers that are small integers, so that sums of products are exact.
 pub fn integers(count: usize) -> Vec<f32> {

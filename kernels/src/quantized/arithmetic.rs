@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tract_core::internal::*;
 
-use super::finish::Places;
-use super::instructions::Instructions;
+use super::finish::{Places, vectors};
 use super::levels::Levels;
 use super::window::one_pixel;
 use crate::checks::{expect_inputs, volume};
 use crate::cost;
+use crate::isa::{Instructions, Lanes, OnLanes};
 use crate::memory::unwritten_output;
 use crate::threads::fill_rows;
 
@@ -36,24 +36,21 @@ impl Eq for QuantizedArithmetic {}
 /// `x = a * factor + addend`, and `y` of the same of `b`, the result is `x + y + shift` or `x * y + shift`, between limits. It is
 /// a number, or a code that is not rounded yet.
 #[derive(Debug, PartialEq)]
-pub(crate) struct OperandScales {
+struct OperandScales {
     channels: usize,
     /// For how many pixels they are repeated.
     pixels: usize,
     /// Whether all channels have the same lines.
-    pub are_the_same: bool,
-    pub factors: [Vec<f32>; 2],
-    pub addends: [Vec<f32>; 2],
-    pub shifts: Vec<f32>,
-    pub least: Vec<f32>,
-    pub most: Vec<f32>,
+    are_the_same: bool,
+    /// The factors and the addends of `a`, those of `b`, the shifts, the least results and the most.
+    numbers: [Vec<f32>; 7],
 }
 
 /// Channels are repeated until there are this many lines.
 const LEAST_LINES: usize = 256;
 
 /// The most results that are computed at once: so many lines follow the last channel.
-pub(super) const MOST_LANES: usize = 32;
+const MOST_LANES: usize = 32;
 
 impl QuantizedArithmetic {
     /// With so many channels.
@@ -65,16 +62,7 @@ impl QuantizedArithmetic {
         channels: usize,
     ) -> QuantizedArithmetic {
         let pixels = LEAST_LINES.div_ceil(channels.max(1));
-        let mut lines = OperandScales {
-            channels,
-            pixels,
-            are_the_same: operands.iter().chain(&output).all(|levels| levels.are_the_same()),
-            factors: [vec![], vec![]],
-            addends: [vec![], vec![]],
-            shifts: vec![],
-            least: vec![],
-            most: vec![],
-        };
+        let mut numbers = [const { Vec::new() }; 7];
         let count = if channels > 0 { channels * pixels + MOST_LANES } else { 0 };
         for number in 0..count {
             let channel = number % channels;
@@ -88,26 +76,84 @@ impl QuantizedArithmetic {
                 }
             };
             let factor_of_b = if operation == Operation::Add { factor } else { 1. };
-            lines.factors[0].push(a.step * factor);
-            lines.addends[0].push(a.low * factor);
-            lines.factors[1].push(b.step * factor_of_b);
-            lines.addends[1].push(b.low * factor_of_b);
-            lines.shifts.push(shift);
-            lines.least.push(least);
-            lines.most.push(most);
+            let of_a = [a.step * factor, a.low * factor];
+            let of_b = [b.step * factor_of_b, b.low * factor_of_b];
+            let line = of_a.into_iter().chain(of_b).chain([shift, least, most]);
+            numbers.iter_mut().zip(line).for_each(|(place, number)| place.push(number));
         }
+        let are_the_same = operands.iter().chain(&output).all(|levels| levels.are_the_same());
+        let lines = OperandScales { channels, pixels, are_the_same, numbers };
         QuantizedArithmetic { operation, limits, output, lines: lines.into() }
     }
 }
 
 /// A share of the work: some channels of some pixels, which begin with the first channel: as many codes of each operand as there
 /// are places.
-pub(crate) struct ArithmeticTask<'a> {
-    pub operation: Operation,
-    pub lines: &'a OperandScales,
-    pub a: &'a [u8],
-    pub b: &'a [u8],
-    pub places: Places<'a>,
+struct ArithmeticTask<'a> {
+    operation: Operation,
+    lines: &'a OperandScales,
+    a: &'a [u8],
+    b: &'a [u8],
+    places: Places<'a>,
+}
+
+impl OnLanes for ArithmeticTask<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
+        match self.lines.are_the_same {
+            true => self.combine::<L, N, true>(lanes),
+            false => self.combine::<L, N, false>(lanes),
+        }
+    }
+}
+
+impl ArithmeticTask<'_> {
+    /// All elements have the `SAME` lines, or channels differ.
+    #[inline(always)]
+    fn combine<L: Lanes<N>, const N: usize, const SAME: bool>(mut self, lanes: L) {
+        const { assert!(2 * N <= MOST_LANES) };
+        let [factors_of_a, addends_of_a, factors_of_b, addends_of_b, shifts, least, most] =
+            &self.lines.numbers;
+        let of_operands = [(factors_of_a, addends_of_a), (factors_of_b, addends_of_b)];
+        let count = self.a.len();
+        let mut last = [[[0; N]; 2]; 2];
+        for first in (0..count).step_by(2 * N) {
+            let width = (2 * N).min(count - first);
+            let [a, b] = [self.a, self.b].map(|codes| &codes[first..][..width]);
+            let codes = match [a, b].map(|codes| codes.as_chunks().0.as_chunks().0) {
+                [[a], [b]] => [a, b],
+                _ => {
+                    last[0].as_flattened_mut()[..width].copy_from_slice(a);
+                    last[1].as_flattened_mut()[..width].copy_from_slice(b);
+                    [&last[0], &last[1]]
+                }
+            };
+            let line_of = if SAME { 0 } else { first };
+            let mut results = [lanes.splat(0.); 2];
+            for half in 0..2 {
+                let mut numbers = results;
+                for operand in 0..2 {
+                    let number = lanes.of_u8(&codes[operand][half]);
+                    let (factors, addends) = of_operands[operand];
+                    let factors = lanes.load(&vectors::<N, 2>(factors, line_of)[half]);
+                    let addends = lanes.load(&vectors::<N, 2>(addends, line_of)[half]);
+                    numbers[operand] = lanes.mul_add(number, factors, addends);
+                }
+                let [x, y] = numbers;
+                let shifts = lanes.load(&vectors::<N, 2>(shifts, line_of)[half]);
+                let both = match self.operation {
+                    Operation::Add => lanes.add(lanes.add(x, y), shifts),
+                    Operation::Multiply => lanes.mul_add(x, y, shifts),
+                };
+                let least = lanes.load(&vectors::<N, 2>(least, line_of)[half]);
+                let most = lanes.load(&vectors::<N, 2>(most, line_of)[half]);
+                results[half] = lanes.clamp(both, least, most);
+            }
+            self.places.some(first, width).put(lanes, results);
+        }
+    }
 }
 
 impl_plain_op!(
@@ -163,7 +209,7 @@ impl QuantizedArithmetic {
                     }
                 };
                 let (part, rest) = elements.split_at_mut(count);
-                instructions.combine(&mut ArithmeticTask {
+                instructions.run(ArithmeticTask {
                     operation: self.operation,
                     lines: &self.lines,
                     a: &a[at..][..count],

@@ -7,17 +7,16 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
-use super::depthwise::{self, DepthwiseKernels, MOST_CHANNELS};
+use super::depthwise::{DepthwiseKernels, DepthwiseTask, MOST_CHANNELS};
 use super::finish::{Epilogue, ResidualOperand, Written};
-use super::instructions::{Code, Instructions};
+use super::instructions::Code;
 use super::levels::Levels;
-use super::product::{
-    CodedWeights, Im2rowAddresses, MOST_PRODUCTS, MOST_ROWS, PADDING, PackedFilters,
-    QuantizedGemmTask,
-};
+use super::product::{CodedWeights, MOST_PRODUCTS, MOST_ROWS, PackedFilters, QuantizedGemmTask};
+use super::rows::{Im2rowAddresses, PADDING};
 use super::window::{ChannelsLastWindow, output_shape};
 use crate::checks::expect_input_count;
 use crate::cost;
+use crate::isa::Instructions;
 use crate::memory::{Aligned, unwritten_output};
 use crate::product::activation::Activation;
 use crate::product::{Output, Share, Shares};
@@ -217,34 +216,30 @@ impl QuantizedConvolution {
             .map(|filter| filter.iter().map(|code| i32::from(*code)).sum())
             .collect();
         // Where channels differ, each makes one output channel.
-        let zero = |output: usize| data.of(if is_of_channels { output } else { 0 }).zero();
+        let level = |output: usize| data.of(if is_of_channels { output } else { 0 });
         let lines: Vec<[f32; 2]> = (0..spec.output_channels)
             .map(|output| {
                 let scales = description.scales;
                 let scale = if let [one] = scales { *one } else { scales[output] };
-                let level = data.of(if is_of_channels { output } else { 0 });
+                let level = level(output);
                 let (_, rest) = level.zero();
                 let rest = f64::from(rest) * f64::from(scale) * f64::from(sums[output]);
                 [scale * level.step, (f64::from(description.bias[output]) + rest) as f32]
             })
             .collect();
-        let offset = |output: usize| zero(output).0.wrapping_mul(sums[output]).wrapping_neg();
+        let offset =
+            |output: usize| level(output).zero().0.wrapping_mul(sums[output]).wrapping_neg();
         let mut together = 1;
         let packed = if is_of_channels {
             let code = |channel: usize, tap: usize| weights[channel * kernel + tap];
             let columns = spec.kernel_shape.last().map_or(1, |columns| *columns);
             let shape = [kernel / columns, columns];
-            let strides = spec.strides();
-            let is_dense = spec.rank() > 0 && strides[spec.rank() - 1] == 1;
-            together =
-                if is_dense { DepthwiseKernels::pixels_together(group * outputs) } else { 1 };
-            QuantizedFilters::Channels(DepthwiseKernels::pack(
-                group * outputs,
-                together,
-                shape,
-                code,
-                offset,
-            ))
+            if spec.strides().last() == Some(&1) {
+                together = DepthwiseKernels::pixels_together(spec.output_channels);
+            }
+            let channels = spec.output_channels;
+            let kernels = DepthwiseKernels::pack(channels, together, shape, code, offset);
+            QuantizedFilters::Channels(kernels)
         } else {
             let instructions = Instructions::detect();
             let reading = description.reading(instructions);
@@ -329,7 +324,7 @@ impl QuantizedConvolution {
                     let most =
                         if together == 1 { MOST_ROWS } else { window.line(first + begin)[2] };
                     let count = most.min(pixels - begin);
-                    kernels.multiply(&mut depthwise::DepthwiseTask {
+                    let mut task = DepthwiseTask {
                         codes,
                         padding: &self.zeros,
                         window,
@@ -338,7 +333,8 @@ impl QuantizedConvolution {
                         kernels,
                         finish: &self.finish,
                         output: output.skip_rows(begin).with_rows_joined(together),
-                    });
+                    };
+                    task.multiply();
                     begin += count;
                 }
             }
@@ -437,7 +433,7 @@ impl QuantizedConvolution {
         output: Written,
     ) {
         let inputs = self.spec.input_channels / self.group;
-        filters.multiply(&mut QuantizedGemmTask {
+        C::multiply(&mut QuantizedGemmTask {
             // There are none if all taps are in the padding.
             codes: codes.get(group * inputs..).unwrap_or(&[]),
             padding,
@@ -584,7 +580,8 @@ fn gather(
             place += count;
         }
     }
-    Im2rowAddresses::of_one_line(pixels, filters.taps() * distance, filters.taps(), distance)
+    let taps = (0..filters.taps()).map(|tap| tap * distance).collect();
+    Im2rowAddresses::of_one_line(0, pixels, filters.taps() * distance, taps)
 }
 
 impl_plain_op!(

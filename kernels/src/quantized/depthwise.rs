@@ -4,9 +4,10 @@
 //! follow each other in a line share columns: with a stride of 1, each has one that the pixel before it had not. Where a pixel has
 //! few channels, vectors have those of several neighbours, which are as if they were one pixel of so many channels.
 
-use super::finish::{Epilogue, Written};
-use super::instructions::Instructions;
+use super::finish::{Epilogue, TileSums, Written};
+use super::vectors::{CodeLanes, TapLanes, channel_of_lane, load_sums};
 use super::window::ChannelsLastWindow;
+use crate::isa::{Instructions, On};
 use crate::product::row_panels;
 
 /// The kernel of each channel, packed: for a block of channels, the weights of some taps of a column at a time.
@@ -30,10 +31,11 @@ pub(crate) struct DepthwiseKernels {
 /// The most channels of a pixel whose codes are read at once.
 pub(super) const MOST_CHANNELS: usize = 128;
 
-/// Which channel of a block a lane of as many vectors has as there are taps at once: as the processor interleaves their codes.
-pub(super) fn channel_of_lane(lane: usize, lanes: usize, taps_at_once: usize) -> usize {
-    let (vector, lane) = (lane / lanes, lane % lanes);
-    lane / 4 * 4 * taps_at_once + vector * 4 + lane % 4
+impl Instructions {
+    /// How many taps are multiplied at once, and how many vectors a block of channels has.
+    fn taps_at_once(self) -> usize {
+        if self.has_vnni() { 4 } else { 2 }
+    }
 }
 
 impl DepthwiseKernels {
@@ -92,11 +94,6 @@ impl DepthwiseKernels {
     pub fn together(&self) -> usize {
         self.together
     }
-
-    /// Computes a part of a convolution.
-    pub fn multiply(&self, part: &mut DepthwiseTask) {
-        self.instructions.multiply_channels(part);
-    }
 }
 
 /// A thread's share of a convolution: some pixels. If several are computed together, they are those of one line, and so many
@@ -115,10 +112,10 @@ pub(crate) struct DepthwiseTask<'a> {
 }
 
 /// Some pixels of a line of the output.
-pub(crate) struct OutputLine<'a> {
+struct OutputLine<'a> {
     /// The number of the first pixel, in the part, and how many there are. Here those that are computed together are one.
-    pub first: usize,
-    pub pixels: usize,
+    first: usize,
+    pixels: usize,
     /// For each tap of a column, the line of the image, or padding. The last one is repeated, for whole groups of taps.
     rows: Vec<ImageLine<'a>>,
     padding: ImageLine<'a>,
@@ -142,25 +139,70 @@ struct ImageLine<'a> {
 }
 
 /// The weights of some taps of a block of channels.
-pub(crate) type WeightsOf<const LANES: usize, const T: usize> = [[[u8; 4]; LANES]; T];
+type TapWeights<const N: usize, const T: usize> = [[[u8; 4]; N]; T];
+
+/// The codes of a tap for some blocks of channels.
+type BlockCodes<const N: usize, const T: usize, const B: usize> = [[[u8; N]; T]; B];
+
+/// Pixels whose sums are finished at once.
+const PIXELS: usize = 4;
 
 impl<'a> DepthwiseTask<'a> {
+    /// Computes all pixels.
+    pub fn multiply(&mut self) {
+        match self.kernels.instructions {
+            Instructions::Portable(isa) => self.multiply_on::<_, 2, 8>(isa),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(isa) => self.multiply_on::<_, 2, 8>(isa),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::AvxVnni(isa) => self.multiply_on::<_, 4, 8>(isa),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512(isa) => self.multiply_on::<_, 2, 16>(isa),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512Vnni(isa) => self.multiply_on::<_, 4, 16>(isa),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Amx(isa) => self.multiply_on::<_, 4, 16>(isa.vnni()),
+        }
+    }
+
+    fn multiply_on<L: TapLanes<T, N>, const T: usize, const N: usize>(&mut self, lanes: L) {
+        let blocks = self.kernels.channels.div_ceil(T * N);
+        for line in &self.lines() {
+            // Four vectors of four taps, and up to eight of two.
+            for (first, blocks) in row_panels(0..blocks, if T == 4 { 1 } else { 4 }) {
+                let task = &mut *self;
+                match (blocks, task.shape()) {
+                    (4, _) if const { T == 2 } => {
+                        lanes.enter(ColumnsInMemory::<T, N, 4, 8> { task, line, first });
+                    }
+                    (2, _) if const { T == 2 } => {
+                        lanes.enter(ColumnsInMemory::<T, N, 2, 4> { task, line, first });
+                    }
+                    (_, [3, 1]) => {
+                        lanes.enter(ColumnsInRegisters::<T, N, 3> { task, line, first });
+                    }
+                    _ => lanes.enter(ColumnsInMemory::<T, N, 1, T> { task, line, first }),
+                }
+            }
+        }
+    }
+
     /// The columns of a kernel, and how many times some taps make a column.
     #[inline(always)]
-    pub fn shape(&self) -> [usize; 2] {
+    fn shape(&self) -> [usize; 2] {
         let DepthwiseKernels { rows, columns, instructions, .. } = self.kernels;
         [*columns, rows.div_ceil(instructions.taps_at_once())]
     }
 
     /// How many columns of a pixel the pixel before it in a line has not.
-    pub fn new_columns(&self) -> usize {
+    fn new_columns(&self) -> usize {
         let (columns, [stride, dilation]) = (self.kernels.columns, self.window.steps());
         let stride = stride * self.kernels.together;
         if stride.is_multiple_of(dilation) { columns.min(stride / dilation) } else { columns }
     }
 
     /// The pixels of each line of the output.
-    pub fn lines(&self) -> Vec<OutputLine<'a>> {
+    fn lines(&self) -> Vec<OutputLine<'a>> {
         let (mut lines, mut first) = (vec![], 0);
         let (window, [stride, dilation]) = (self.window, self.window.steps());
         let together = self.kernels.together;
@@ -196,46 +238,74 @@ impl<'a> DepthwiseTask<'a> {
         lines
     }
 
-    /// Some blocks of channels at a time, at most so many.
-    pub fn blocks(
-        &self,
-        channels: usize,
-        most: usize,
-    ) -> impl Iterator<Item = (usize, usize)> + use<> {
-        row_panels(0..self.kernels.channels.div_ceil(channels), most)
-    }
-
-    /// Whether there are as many pixels as are computed together.
+    /// Finishes the sums of the first ones of some pixels, for some blocks of channels.
     #[inline(always)]
-    pub fn is_whole(&self, pixel: usize) -> bool {
-        (pixel + 1) * self.kernels.together <= self.pixels
-    }
-
-    /// The first channel of some blocks, and how many these have together. The last pixel of a part may have fewer.
-    #[inline(always)]
-    pub fn channels(
-        &self,
+    fn finish_first<L: TapLanes<T, N>, const T: usize, const N: usize, const V: usize>(
+        &mut self,
+        lanes: L,
+        sums: &[[L::Words; V]; PIXELS],
+        count: usize,
         first: usize,
-        of_a_block: usize,
-        most: usize,
         pixel: usize,
-    ) -> (usize, usize) {
-        let (first, DepthwiseKernels { channels, together, .. }) =
-            (first * of_a_block, self.kernels);
+    ) {
+        let is_whole = (pixel + count) * self.kernels.together <= self.pixels;
+        if count == PIXELS && is_whole {
+            return self.finish_pixels(lanes, sums, first, pixel);
+        }
+        for (row, sums) in sums[..count].iter().enumerate() {
+            self.finish_pixels(lanes, &[*sums], first, pixel + row);
+        }
+    }
+
+    /// Finishes the sums of some blocks, of the first vectors alone if there are channels for no more.
+    #[inline(always)]
+    fn finish_pixels<
+        L: TapLanes<T, N>,
+        const T: usize,
+        const N: usize,
+        const R: usize,
+        const V: usize,
+    >(
+        &mut self,
+        lanes: L,
+        sums: &[[L::Words; V]; R],
+        first: usize,
+        pixel: usize,
+    ) {
+        let DepthwiseKernels { channels, together, .. } = *self.kernels;
         let there = match together {
-            1 => *channels,
-            // They are one block.
-            together => (self.pixels - pixel * together).min(*together) * (channels / together),
+            1 => channels,
+            // They are one block. The last pixel of a part may have fewer channels.
+            _ => (self.pixels - pixel * together).min(together) * (channels / together),
         };
-        (first, (there - first).min(most))
+        let channel = first * T * N;
+        let width = (there - channel).min(V * N);
+        match width.div_ceil(N) {
+            1 => self.finish(lanes, &first_vectors::<_, R, V, 1>(sums), channel, width, pixel),
+            2 => self.finish(lanes, &first_vectors::<_, R, V, 2>(sums), channel, width, pixel),
+            _ => self.finish(lanes, sums, channel, width, pixel),
+        }
+    }
+
+    #[inline(always)]
+    fn finish<L: CodeLanes<N>, const N: usize, const R: usize, const V: usize>(
+        &mut self,
+        lanes: L,
+        sums: &[[L::Words; V]; R],
+        channel: usize,
+        width: usize,
+        first_row: usize,
+    ) {
+        let output = &mut self.output;
+        TileSums { epilogue: self.finish, sums, channel, width, first_row, output }.finish(lanes);
     }
 
     /// The weights of some blocks, and what their sums begin with.
     #[inline(always)]
-    pub fn kernels_of<const LANES: usize, const T: usize, const B: usize>(
+    fn kernels_of<const T: usize, const N: usize, const B: usize>(
         &self,
         first: usize,
-    ) -> ([&'a [WeightsOf<LANES, T>]; B], &'a [[[i32; LANES]; T]; B]) {
+    ) -> ([&'a [TapWeights<N, T>]; B], &'a [[[i32; N]; T]; B]) {
         let DepthwiseKernels { weights, offsets, .. } = self.kernels;
         let [columns, groups] = self.shape();
         let of_a_block = columns * groups;
@@ -250,14 +320,14 @@ impl<'a> OutputLine<'a> {
     /// The codes of some taps of a column of a pixel, for some blocks of channels: `last` are for codes that end before the blocks
     /// do.
     #[inline(always)]
-    pub fn codes<'l, const CHANNELS: usize, const T: usize, const B: usize>(
+    fn codes<'l, const T: usize, const N: usize, const B: usize>(
         &'l self,
         pixel: usize,
         column: usize,
         group: usize,
         first: usize,
-        last: &'l mut [[[u8; CHANNELS]; B]; T],
-    ) -> [&'l [[u8; CHANNELS]; B]; T] {
+        last: &'l mut [BlockCodes<N, T, B>; T],
+    ) -> [&'l BlockCodes<N, T, B>; T] {
         let x = self.begin + pixel * self.stride + column * self.dilation;
         let x = x.wrapping_sub(self.pad);
         // Before the image, this is more than its size, too.
@@ -268,14 +338,15 @@ impl<'a> OutputLine<'a> {
             true => &self.rows.as_chunks().0[group],
             false => &[self.padding; T],
         };
-        let mut codes: [&[[u8; CHANNELS]; B]; T] = [&[[0; CHANNELS]; B]; T];
+        let mut codes: [&BlockCodes<N, T, B>; T] = [&[[[0; N]; T]; B]; T];
         for ((codes, row), last) in codes.iter_mut().zip(rows).zip(last) {
-            let begin = x.wrapping_mul(row.step) + first * CHANNELS;
-            *codes = match row.codes.get(begin..begin + B * CHANNELS) {
-                Some(codes) => &codes.as_chunks().0.as_chunks().0[0],
+            let begin = x.wrapping_mul(row.step) + first * T * N;
+            *codes = match row.codes.get(begin..begin + B * T * N) {
+                Some(codes) => &codes.as_chunks().0.as_chunks().0.as_chunks().0[0],
                 None => {
                     let rest = &row.codes[begin..];
-                    last.as_flattened_mut()[..rest.len()].copy_from_slice(rest);
+                    let last_codes = last.as_flattened_mut().as_flattened_mut();
+                    last_codes[..rest.len()].copy_from_slice(rest);
                     last
                 }
             };
@@ -285,16 +356,17 @@ impl<'a> OutputLine<'a> {
 
     /// The same for pixels that are computed together, from pixel `x` of the line on, some of which are in the padding.
     #[inline(never)]
-    fn codes_at_end<'l, const CHANNELS: usize, const T: usize, const B: usize>(
+    fn codes_at_end<'l, const T: usize, const N: usize, const B: usize>(
         &'l self,
         x: usize,
         group: usize,
-        last: &'l mut [[[u8; CHANNELS]; B]; T],
-    ) -> [&'l [[u8; CHANNELS]; B]; T] {
+        last: &'l mut [BlockCodes<N, T, B>; T],
+    ) -> [&'l BlockCodes<N, T, B>; T] {
         let rows: &[ImageLine; T] = &self.rows.as_chunks().0[group];
         for (row, last) in rows.iter().zip(&mut *last) {
-            let channels = CHANNELS / self.together;
-            for (number, places) in last.as_flattened_mut().chunks_exact_mut(channels).enumerate() {
+            let pixels = last.as_flattened_mut().as_flattened_mut();
+            let channels = T * N / self.together;
+            for (number, places) in pixels.chunks_exact_mut(channels).enumerate() {
                 let x = x.wrapping_add(number);
                 let ImageLine { codes, step } = if x < self.size { *row } else { self.padding };
                 let begin = if step > 0 { x * step } else { 0 };
@@ -303,4 +375,146 @@ impl<'a> OutputLine<'a> {
         }
         last.each_ref()
     }
+}
+
+/// Some blocks of channels, which have `V` vectors together, of all pixels of a line.
+struct ColumnsInMemory<'t, 'a, const T: usize, const N: usize, const B: usize, const V: usize> {
+    task: &'t mut DepthwiseTask<'a>,
+    line: &'t OutputLine<'a>,
+    first: usize,
+}
+
+#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+impl<L: TapLanes<T, N>, const T: usize, const N: usize, const B: usize, const V: usize> On<L>
+    for ColumnsInMemory<'_, '_, T, N, B, V>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, lanes: L) {
+        let ColumnsInMemory { task, line, first } = self;
+        let [columns, groups] = task.shape();
+        let (weights, offsets) = task.kernels_of::<T, N, B>(first);
+        let mut last = [[[[0; N]; T]; B]; T];
+        let zero = lanes.load_i32(&[0; N]);
+        let mut held = vec![[[zero; T]; B]; columns * groups];
+        let mut tile = [[zero; V]; PIXELS];
+        let moved = task.new_columns();
+        // Where the first column is held.
+        let mut place = 0;
+        for begin in (0..line.pixels).step_by(PIXELS) {
+            let count = PIXELS.min(line.pixels - begin);
+            for number in 0..count {
+                let pixel = begin + number;
+                let missing = if pixel == 0 { columns } else { moved };
+                place = wrapped(place + missing, columns);
+                for column in columns - missing..columns {
+                    let held = &mut held[wrapped(place + column, columns) * groups..][..groups];
+                    for (group, held) in held.iter_mut().enumerate() {
+                        let codes = line.codes::<T, N, B>(pixel, column, group, first, &mut last);
+                        for block in 0..B {
+                            let mut taps = [&codes[0][block]; T];
+                            for tap in 1..T {
+                                taps[tap] = &codes[tap][block];
+                            }
+                            held[block] = lanes.interleaved(taps);
+                        }
+                    }
+                }
+                let mut sums = [[zero; T]; B];
+                for block in 0..B {
+                    sums[block] = load_sums(lanes, &offsets[block]);
+                }
+                for column in 0..columns {
+                    let held = &held[wrapped(place + column, columns) * groups..][..groups];
+                    for (group, codes) in held.iter().enumerate() {
+                        for block in 0..B {
+                            let weights = &weights[block][column * groups + group];
+                            for vector in 0..T {
+                                sums[block][vector] = lanes.add_taps(
+                                    sums[block][vector],
+                                    codes[block][vector],
+                                    &weights[vector],
+                                );
+                            }
+                        }
+                    }
+                }
+                for block in 0..B {
+                    let sums = lanes.in_order(sums[block]);
+                    for vector in 0..T {
+                        tile[number][block * T + vector] = sums[vector];
+                    }
+                }
+            }
+            task.finish_first(lanes, &tile, count, first, line.first + begin);
+        }
+    }
+}
+
+/// A block of channels, of a kernel with `K` columns of one group of taps, so few that their codes stay in registers.
+struct ColumnsInRegisters<'t, 'a, const T: usize, const N: usize, const K: usize> {
+    task: &'t mut DepthwiseTask<'a>,
+    line: &'t OutputLine<'a>,
+    first: usize,
+}
+
+#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+impl<L: TapLanes<T, N>, const T: usize, const N: usize, const K: usize> On<L>
+    for ColumnsInRegisters<'_, '_, T, N, K>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, lanes: L) {
+        let ColumnsInRegisters { task, line, first } = self;
+        let ([weights], [offsets]) = task.kernels_of::<T, N, 1>(first);
+        let [weights] = weights.as_chunks::<K>().0 else { return };
+        let mut last = [[[[0; N]; T]; 1]; T];
+        let zero = lanes.load_i32(&[0; N]);
+        let mut held = [[zero; T]; K];
+        let mut tile = [[zero; T]; PIXELS];
+        let moved = task.new_columns();
+        for begin in (0..line.pixels).step_by(PIXELS) {
+            let count = PIXELS.min(line.pixels - begin);
+            for number in 0..count {
+                let pixel = begin + number;
+                let missing = if pixel == 0 { K } else { moved };
+                for column in K - missing..K {
+                    for next in 1..K {
+                        held[next - 1] = held[next];
+                    }
+                    let codes = line.codes::<T, N, 1>(pixel, column, 0, first, &mut last);
+                    held[K - 1] = lanes.interleaved(codes.map(|[codes]| codes));
+                }
+                let mut sums = load_sums(lanes, offsets);
+                for column in 0..K {
+                    for vector in 0..T {
+                        let codes = held[column][vector];
+                        sums[vector] =
+                            lanes.add_taps(sums[vector], codes, &weights[column][vector]);
+                    }
+                }
+                tile[number] = lanes.in_order(sums);
+            }
+            task.finish_first(lanes, &tile, count, first, line.first + begin);
+        }
+    }
+}
+
+/// The rest of a division by `count`, of a number that is less than twice that.
+#[inline(always)]
+fn wrapped(number: usize, count: usize) -> usize {
+    if number >= count { number - count } else { number }
+}
+
+#[inline(always)]
+fn first_vectors<S: Copy, const R: usize, const V: usize, const M: usize>(
+    sums: &[[S; V]; R],
+) -> [[S; M]; R] {
+    let mut taken = [[sums[0][0]; M]; R];
+    for row in 0..R {
+        taken[row].copy_from_slice(&sums[row][..M]);
+    }
+    taken
 }

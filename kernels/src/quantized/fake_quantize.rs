@@ -5,9 +5,9 @@ use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
 use tract_core::ndarray::Zip;
 
-use super::levels::nearest;
 use crate::checks::{check_volume, expect_inputs, extent};
 use crate::cost;
+use crate::isa::nearest;
 use crate::memory::unwritten_output;
 use crate::product::Vectors;
 use crate::threads::fill_rows;

@@ -1,6 +1,8 @@
 //! The epilogue, what becomes of a sum: a number, and perhaps a code again.
 
 use super::levels::Levels;
+use super::vectors::CodeLanes;
+use crate::isa::{Lanes, On, put_floats};
 use crate::product::Output;
 use crate::product::activation::Activation;
 
@@ -10,10 +12,8 @@ const MOST_LANES: usize = 64;
 /// Per-channel scales: a line for each channel, `x * factor + addend`, between two limits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChannelScales {
-    factors: Vec<f32>,
-    addends: Vec<f32>,
-    least: Vec<f32>,
-    most: Vec<f32>,
+    /// The factors, the addends, the least numbers and the most.
+    numbers: [Vec<f32>; 4],
     limits: ClampKind,
 }
 
@@ -40,7 +40,7 @@ impl ChannelScales {
     pub fn new(lines: impl Iterator<Item = ChannelScale>, largest: f64) -> ChannelScales {
         /// Conversions to integers of 32 bits are right for numbers of this size.
         const CONVERTED: f64 = (1_u32 << 30) as f64;
-        let (mut factors, mut addends, mut least, mut most) = (vec![], vec![], vec![], vec![]);
+        let mut numbers = [const { Vec::new() }; 4];
         let mut limits = ClampKind::None;
         for line @ [factor, addend, low, high] in lines {
             let size = size_on_line(factor, addend, largest);
@@ -49,48 +49,39 @@ impl ChannelScales {
                 () if low == 0. && high == 255. && size < CONVERTED => ClampKind::OfCodes,
                 () => ClampKind::Others,
             };
-            limits = match factors.is_empty() || limits == of_line {
+            limits = match numbers[0].is_empty() || limits == of_line {
                 true => of_line,
                 false => ClampKind::Others,
             };
-            let places = [&mut factors, &mut addends, &mut least, &mut most];
-            places.into_iter().zip(line).for_each(|(place, number)| place.push(number));
+            numbers.iter_mut().zip(line).for_each(|(place, number)| place.push(number));
         }
         // Vectors reach beyond the last channel.
-        for place in [&mut factors, &mut addends, &mut least, &mut most] {
-            place.resize(place.len() + MOST_LANES, 0.);
-        }
-        ChannelScales { factors, addends, least, most, limits }
+        numbers.iter_mut().for_each(|place| place.resize(place.len() + MOST_LANES, 0.));
+        ChannelScales { numbers, limits }
     }
 
     /// The same lines so many times, one after the other.
     fn repeated(&self, count: usize) -> ChannelScales {
-        ChannelScales {
-            factors: repeated(&self.factors, count),
-            addends: repeated(&self.addends, count),
-            least: repeated(&self.least, count),
-            most: repeated(&self.most, count),
-            limits: self.limits,
-        }
+        let numbers = self.numbers.each_ref().map(|numbers| repeated(numbers, count));
+        ChannelScales { numbers, limits: self.limits }
     }
 
     /// How large numbers on these lines are at most, of numbers of this size.
     fn largest(&self, largest: f64) -> f64 {
-        let lines = self.factors.iter().zip(&self.addends);
+        let [factors, addends, ..] = &self.numbers;
+        let lines = factors.iter().zip(addends);
         lines.map(|(factor, addend)| size_on_line(*factor, *addend, largest)).fold(0., f64::max)
     }
 
     /// Those of some vectors of channels, from the first one on.
     #[inline(always)]
-    pub fn of<const LANES: usize, const V: usize>(
-        &self,
-        first: usize,
-    ) -> ScaleVectors<'_, LANES, V> {
+    pub fn of<const N: usize, const V: usize>(&self, first: usize) -> ScaleVectors<'_, N, V> {
+        let [factors, addends, least, most] = &self.numbers;
         ScaleVectors {
-            factors: vectors(&self.factors, first),
-            addends: vectors(&self.addends, first),
-            least: vectors(&self.least, first),
-            most: vectors(&self.most, first),
+            factors: vectors(factors, first),
+            addends: vectors(addends, first),
+            least: vectors(least, first),
+            most: vectors(most, first),
             limits: self.limits,
         }
     }
@@ -103,11 +94,11 @@ fn size_on_line(factor: f32, addend: f32, largest: f64) -> f64 {
 
 /// The scales, and the other numbers of the lines, of some vectors of channels.
 #[derive(Clone, Copy)]
-pub(crate) struct ScaleVectors<'a, const LANES: usize, const V: usize> {
-    pub factors: &'a [[f32; LANES]; V],
-    pub addends: &'a [[f32; LANES]; V],
-    pub least: &'a [[f32; LANES]; V],
-    pub most: &'a [[f32; LANES]; V],
+pub(crate) struct ScaleVectors<'a, const N: usize, const V: usize> {
+    pub factors: &'a [[f32; N]; V],
+    pub addends: &'a [[f32; N]; V],
+    pub least: &'a [[f32; N]; V],
+    pub most: &'a [[f32; N]; V],
     pub limits: ClampKind,
 }
 
@@ -121,11 +112,11 @@ fn repeated(numbers: &[f32], count: usize) -> Vec<f32> {
 
 /// Some vectors of an array, from a number on.
 #[inline(always)]
-fn vectors<const LANES: usize, const V: usize>(
+pub(super) fn vectors<const N: usize, const V: usize>(
     numbers: &[f32],
     first: usize,
-) -> &[[f32; LANES]; V] {
-    &numbers[first..][..V * LANES].as_chunks().0.as_chunks().0[0]
+) -> &[[f32; N]; V] {
+    &numbers[first..][..V * N].as_chunks().0.as_chunks().0[0]
 }
 
 /// The epilogue of a product: what is done with the sums of each channel, while they are in registers.
@@ -176,23 +167,12 @@ impl ResidualAddition {
             let addend = (own.low + other.low) * factor + shift;
             ([own.step * factor, addend, least, most], other.step * factor)
         };
-        let lines = (0..channels).map(|channel| line(channel).0);
-        let mut factors: Vec<f32> = (0..channels).map(|channel| line(channel).1).collect();
-        factors.resize(channels + MOST_LANES, 0.);
+        let (lines, mut factors): (Vec<_>, Vec<f32>) = (0..channels).map(line).unzip();
         // As if it were all of the first line's.
-        let ratio = |channel: usize| 1. + f64::from(line(channel).1 / line(channel).0[0]).abs();
-        let largest = 255. * (0..channels).map(ratio).fold(1., f64::max);
-        let own = ChannelScales::new(lines, largest);
-        ResidualAddition { own, factors }
-    }
-
-    /// The factors of some vectors of channels, from the first one on.
-    #[inline(always)]
-    pub fn factors_of<const LANES: usize, const V: usize>(
-        &self,
-        first: usize,
-    ) -> &[[f32; LANES]; V] {
-        vectors(&self.factors, first)
+        let ratio = |(line, factor): (&ChannelScale, &f32)| 1. + f64::from(factor / line[0]).abs();
+        let largest = 255. * lines.iter().zip(&factors).map(ratio).fold(1., f64::max);
+        factors.resize(channels + MOST_LANES, 0.);
+        ResidualAddition { own: ChannelScales::new(lines.into_iter(), largest), factors }
     }
 }
 
@@ -207,6 +187,30 @@ pub(crate) type Places<'a> = CodesOrFloats<&'a mut [u8], &'a mut [f32]>;
 
 /// Rows of channels.
 type RowsOf<'a> = CodesOrFloats<Output<'a, u8>, Output<'a>>;
+
+impl Places<'_> {
+    /// So many of them, from one on.
+    #[inline(always)]
+    pub fn some(&mut self, first: usize, width: usize) -> Places<'_> {
+        match self {
+            CodesOrFloats::Codes(places) => (&mut places[first..][..width]).into(),
+            CodesOrFloats::Floats(places) => (&mut places[first..][..width]).into(),
+        }
+    }
+
+    /// Writes as many of the numbers of vectors as there are places, or their codes.
+    #[inline(always)]
+    pub fn put<L: Lanes<N>, const N: usize, const V: usize>(
+        self,
+        lanes: L,
+        numbers: [L::Floats; V],
+    ) {
+        match self {
+            CodesOrFloats::Codes(places) => lanes.put_bytes(numbers, places),
+            CodesOrFloats::Floats(places) => put_floats(lanes, numbers, places),
+        }
+    }
+}
 
 impl<'a> From<&'a mut [u8]> for Places<'a> {
     fn from(codes: &'a mut [u8]) -> Places<'a> {
@@ -277,28 +281,26 @@ impl<'a> Written<'a> {
 
     /// The codes that are added from a channel of a row on.
     #[inline(always)]
-    pub fn others(&self, row: usize, channel: usize) -> &'a [u8] {
+    fn others(&self, row: usize, channel: usize) -> &'a [u8] {
         &self.others[row * self.channels + channel..]
     }
 
     /// The rows from a channel on, if they are of codes.
     #[inline(always)]
-    pub fn codes(&mut self, channel: usize) -> Option<Output<'_, u8>> {
+    fn codes(&mut self, channel: usize) -> Option<Output<'_, u8>> {
         match &mut self.rows {
             CodesOrFloats::Codes(codes) => Some(codes.skip_columns(channel - self.first)),
             CodesOrFloats::Floats(_) => None,
         }
     }
 
-    /// The elements from a channel of a row on.
+    /// So many elements from a channel of a row on.
     #[inline(always)]
-    pub fn row(&mut self, row: usize, channel: usize) -> Places<'_> {
+    fn row(&mut self, row: usize, channel: usize, width: usize) -> Places<'_> {
         let column = channel - self.first;
         match &mut self.rows {
-            CodesOrFloats::Codes(codes) => CodesOrFloats::Codes(&mut codes.row(row)[column..]),
-            CodesOrFloats::Floats(numbers) => {
-                CodesOrFloats::Floats(&mut numbers.row(row)[column..])
-            }
+            CodesOrFloats::Codes(codes) => (&mut codes.row(row)[column..][..width]).into(),
+            CodesOrFloats::Floats(numbers) => (&mut numbers.row(row)[column..][..width]).into(),
         }
     }
 }
@@ -368,14 +370,125 @@ impl Epilogue {
     }
 }
 
-/// Copies the first elements of vectors.
-#[inline(always)]
-pub(super) fn put<T: Copy, const LANES: usize, const V: usize>(
-    vectors: &[[T; LANES]; V],
-    output: &mut [T],
-) {
-    match output.as_chunks_mut::<LANES>().0.as_chunks_mut::<V>().0 {
-        [whole] => *whole = *vectors,
-        _ => output.copy_from_slice(&vectors.as_flattened()[..output.len()]),
+impl<const N: usize, const V: usize> ScaleVectors<'_, N, V> {
+    /// Numbers of a vector of channels on their lines.
+    #[inline(always)]
+    fn on_line<L: Lanes<N>>(self, lanes: L, x: L::Floats, vector: usize) -> L::Floats {
+        let (factors, addends) = (&self.factors[vector], &self.addends[vector]);
+        self.limited(lanes, lanes.mul_add(x, lanes.load(factors), lanes.load(addends)), vector)
+    }
+
+    /// Numbers between the limits of their lines, unless they are limited when they become codes.
+    #[inline(always)]
+    fn limited<L: Lanes<N>>(self, lanes: L, x: L::Floats, vector: usize) -> L::Floats {
+        match self.limits {
+            ClampKind::None => x,
+            ClampKind::OfCodes if L::LIMITS_BYTES => x,
+            _ => lanes.clamp(x, lanes.load(&self.least[vector]), lanes.load(&self.most[vector])),
+        }
+    }
+}
+
+/// Sums of `R` rows and `V` vectors of channels, before the epilogue.
+pub(super) struct TileSums<'s, 'o, S, const N: usize, const R: usize, const V: usize> {
+    pub epilogue: &'s Epilogue,
+    pub sums: &'s [[S; V]; R],
+    /// The first channel, and how many there are.
+    pub channel: usize,
+    pub width: usize,
+    pub first_row: usize,
+    pub output: &'s mut Written<'o>,
+}
+
+#[expect(clippy::needless_range_loop, reason = "loops of constants keep the numbers in registers")]
+impl<S: Copy, const N: usize, const R: usize, const V: usize> TileSums<'_, '_, S, N, R, V> {
+    /// Writes what becomes of them.
+    #[inline(always)]
+    pub fn finish<L: CodeLanes<N, Words = S>>(self, lanes: L) {
+        let TileSums { epilogue, sums, channel, width, first_row, .. } = self;
+        let lines = epilogue.lines.of::<N, V>(channel);
+        if epilogue.is_of_lines()
+            && let Some(mut codes) = self.output.codes(channel)
+        {
+            for row in 0..R {
+                let mut numbers = [lanes.i32_of_words(sums[row][0]); V];
+                for vector in 0..V {
+                    let number = lanes.i32_of_words(sums[row][vector]);
+                    numbers[vector] = lines.on_line(lanes, number, vector);
+                }
+                lanes.put_bytes(numbers, &mut codes.row(first_row + row)[..width]);
+            }
+            return;
+        }
+        self.finish_with_all(lanes);
+    }
+
+    /// The same with whatever there is. Lines alone are faster by themselves.
+    #[inline(never)]
+    fn finish_with_all<L: CodeLanes<N, Words = S>>(self, lanes: L) {
+        lanes.enter(self);
+    }
+}
+
+/// One after the other for all rows.
+#[expect(clippy::needless_range_loop, reason = "loops of constants keep the numbers in registers")]
+impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const V: usize> On<L>
+    for TileSums<'_, '_, S, N, R, V>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, lanes: L) {
+        let TileSums { epilogue, sums, channel, width, first_row, output } = self;
+        let lines = epilogue.lines.of::<N, V>(channel);
+        let mut numbers = [[lanes.i32_of_words(sums[0][0]); V]; R];
+        for row in 0..R {
+            for vector in 0..V {
+                let number = lanes.i32_of_words(sums[row][vector]);
+                numbers[row][vector] = lines.on_line(lanes, number, vector);
+            }
+        }
+        if let Some(activation) = epilogue.activation {
+            for row in 0..R {
+                for vector in 0..V {
+                    numbers[row][vector] = lanes.activated(numbers[row][vector], activation);
+                }
+            }
+        }
+        if let Some(second) = &epilogue.second {
+            let second = second.of::<N, V>(channel);
+            for row in 0..R {
+                for vector in 0..V {
+                    numbers[row][vector] = second.on_line(lanes, numbers[row][vector], vector);
+                }
+            }
+        }
+        if let Some(addition) = &epilogue.addition {
+            let own = addition.own.of::<N, V>(channel);
+            let factors = vectors::<N, V>(&addition.factors, channel);
+            let (zero, highest) = (lanes.splat(0.), lanes.splat(255.));
+            let mut last = [[0; N]; V];
+            for row in 0..R {
+                let others = output.others(first_row + row, channel);
+                let others: &[[u8; N]; V] = match others.as_chunks().0.as_chunks().0 {
+                    [whole, ..] => whole,
+                    _ => {
+                        last.as_flattened_mut()[..width].copy_from_slice(&others[..width]);
+                        &last
+                    }
+                };
+                for vector in 0..V {
+                    let code = lanes.nearest(lanes.clamp(numbers[row][vector], zero, highest));
+                    let other = lanes.of_u8(&others[vector]);
+                    let sum = lanes.load(&own.addends[vector]);
+                    let sum = lanes.mul_add(other, lanes.load(&factors[vector]), sum);
+                    let sum = lanes.mul_add(code, lanes.load(&own.factors[vector]), sum);
+                    numbers[row][vector] = own.limited(lanes, sum, vector);
+                }
+            }
+        }
+        for row in 0..R {
+            output.row(first_row + row, channel, width).put(lanes, numbers[row]);
+        }
     }
 }

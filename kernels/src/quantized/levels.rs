@@ -2,6 +2,8 @@
 
 use pulp::Simd;
 
+use crate::isa::{ROUNDER, limited, nearest, rounded};
+
 /// Up to 256 levels of numbers: which code is nearest to a number, and which number a code stands for. Channels may differ.
 ///
 /// A number `x` has the code `round(x * factor + shift)`, at least 0 and at most `top`; halves are rounded to even codes. A
@@ -154,28 +156,6 @@ impl Levels {
             many => format!("{levels} levels for each of {} channels", many.len()),
         }
     }
-}
-
-/// A number of this size has no bits after the point: sums with it are rounded.
-const ROUNDER: f32 = 12582912.;
-
-/// A number between two others. NaN becomes the least.
-#[inline(always)]
-pub(super) fn limited(number: f32, least: f32, most: f32) -> f32 {
-    let number = if number > least { number } else { least };
-    if number < most { number } else { most }
-}
-
-/// The nearest integer to a number of less than 2^22. Halves are rounded to even ones.
-#[inline(always)]
-pub(super) fn nearest(number: f32) -> f32 {
-    number + ROUNDER - ROUNDER
-}
-
-/// The nearest code to a number from 0 to 255. Halves are rounded to even codes.
-#[inline(always)]
-pub(super) fn rounded(number: f32) -> u8 {
-    (number + ROUNDER).to_bits() as u8
 }
 
 #[cfg(test)]

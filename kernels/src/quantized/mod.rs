@@ -22,9 +22,13 @@ mod instructions;
 mod levels;
 mod pools;
 mod product;
+mod rows;
 #[cfg(test)]
 pub(crate) mod tests;
+mod vectors;
 mod window;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub(crate) use arithmetic::{Operation, QuantizedArithmetic};
 pub(crate) use conversion::{ChannelAxis, Dequantize, Quantize, Requantize};

@@ -7,7 +7,7 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use super::levels::Levels;
-use super::product::PADDING;
+use super::rows::PADDING;
 use super::window::{ChannelsLastWindow, one_pixel, output_shape};
 use crate::checks::{check_volume, expect_input_count};
 use crate::cost;

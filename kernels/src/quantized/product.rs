@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use super::finish::{Epilogue, Written};
-use super::instructions::{Code, Instructions};
+use super::finish::{Epilogue, TileSums, Written};
+use super::rows::{Im2rowAddresses, PADDING};
+use super::vectors::{DotCodes, load_sums};
+use crate::isa::{Instructions, On};
 use crate::memory::Aligned;
 use crate::product::row_panels;
-
-/// What a tap has in place of the start of its codes, where it is in the padding.
-pub(super) const PADDING: usize = usize::MAX;
 
 /// How many rows are computed at a time, so that their codes stay in the first cache for all filters.
 pub(super) const MOST_ROWS: usize = 96;
@@ -16,6 +15,26 @@ pub(super) const MOST_ROWS: usize = 96;
 /// The most products of codes whose sum surely has 32 bits: with the code of zero taken off, a code of data is at most 255
 /// from 0, and one of weights 128. On the way a sum may leave the 32 bits and come back.
 pub(crate) const MOST_PRODUCTS: usize = 1 << 16;
+
+impl Instructions {
+    /// The rows and the vectors of a tile of sums: a panel has as many vectors.
+    fn tile(self) -> [usize; 2] {
+        match self {
+            Instructions::Portable(_) => [4, 2],
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(_) | Instructions::AvxVnni(_) => [6, 2],
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512(_) | Instructions::Avx512Vnni(_) => [8, 3],
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Amx(_) => [8, 2],
+        }
+    }
+
+    /// Whether codes are widened to 16 bits first, unless the weights are narrow.
+    fn widens(self) -> bool {
+        !matches!(self, Instructions::Portable(_)) && !self.has_vnni()
+    }
+}
 
 /// The filters of a group, packed: some vectors of neighbouring output channels are a panel, in which the steps of the sum
 /// follow each other.
@@ -25,113 +44,13 @@ pub(crate) struct PackedFilters {
     taps: usize,
     /// The steps of a tap, with those that fill it up.
     steps: usize,
-    instructions: Instructions,
+    pub instructions: Instructions,
     /// How many codes a step has.
     width: usize,
     codes: Aligned<i8>,
     /// What each sum begins with.
     offsets: Vec<i32>,
     begin_with_zero: bool,
-}
-
-/// The im2row addresses of some rows: where each tap begins in the codes.
-#[derive(Debug)]
-pub(super) enum Im2rowAddresses {
-    /// For each row, each of so many taps, or [`PADDING`].
-    Each {
-        starts: Vec<usize>,
-        taps: usize,
-    },
-    Alike(StridedLines),
-}
-
-/// Rows that are alike: some lines of them, in which they are at equal distances.
-#[derive(Debug)]
-pub(super) struct StridedLines {
-    /// How far a row begins behind the one before it.
-    pub distance: usize,
-    /// Where each tap begins, from the begin of its row on.
-    pub taps: Vec<usize>,
-    /// In ascending order.
-    pub lines: Vec<StridedLine>,
-}
-
-/// Where the first row of a line begins, and how many rows it has.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct StridedLine {
-    pub start: usize,
-    pub rows: usize,
-}
-
-impl Im2rowAddresses {
-    /// So many rows at equal distances, the first one at the begin of the codes. Their taps are at equal distances, too.
-    pub fn of_one_line(
-        rows: usize,
-        distance: usize,
-        taps: usize,
-        of_a_tap: usize,
-    ) -> Im2rowAddresses {
-        let taps = (0..taps).map(|tap| tap * of_a_tap).collect();
-        Im2rowAddresses::Alike(StridedLines {
-            distance,
-            taps,
-            lines: vec![StridedLine { start: 0, rows }],
-        })
-    }
-
-    /// Where a tap of a row begins, or [`PADDING`].
-    #[inline(always)]
-    fn start(&self, mut row: usize, tap: usize) -> usize {
-        match self {
-            Im2rowAddresses::Each { starts, taps } => starts[row * taps + tap],
-            Im2rowAddresses::Alike(StridedLines { distance, taps, lines }) => {
-                let mut line = lines[0];
-                for next in &lines[1..] {
-                    if row < line.rows {
-                        break;
-                    }
-                    row -= line.rows;
-                    line = *next;
-                }
-                line.start + row * distance + taps[tap]
-            }
-        }
-    }
-
-    /// Where the first tap in the codes begins, and the last one.
-    pub fn range(&self) -> Option<[usize; 2]> {
-        match self {
-            Im2rowAddresses::Each { starts, .. } => {
-                let starts = starts.iter().copied().filter(|start| *start != PADDING);
-                starts.clone().min().zip(starts.max()).map(|(first, last)| [first, last])
-            }
-            Im2rowAddresses::Alike(StridedLines { distance, taps, lines }) => {
-                let last = lines.last()?;
-                let last = last.start + (last.rows.max(1) - 1) * distance + taps.last()?;
-                Some([lines[0].start, last])
-            }
-        }
-    }
-
-    /// The same in codes without so many at the begin.
-    pub fn after(&self, count: usize) -> Im2rowAddresses {
-        match self {
-            Im2rowAddresses::Each { starts, taps } => {
-                let moved = |start: &usize| if *start == PADDING { PADDING } else { start - count };
-                Im2rowAddresses::Each { starts: starts.iter().map(moved).collect(), taps: *taps }
-            }
-            Im2rowAddresses::Alike(StridedLines { distance, taps, lines }) => {
-                let moved =
-                    |line: &StridedLine| StridedLine { start: line.start - count, rows: line.rows };
-                let lines = lines.iter().map(moved).collect();
-                Im2rowAddresses::Alike(StridedLines {
-                    distance: *distance,
-                    taps: taps.clone(),
-                    lines,
-                })
-            }
-        }
-    }
 }
 
 /// Codes of weights: for each output channel some taps, each of so many codes.
@@ -157,10 +76,12 @@ impl PackedFilters {
     pub fn pack(weights: CodedWeights, is_narrow: bool, offsets: &[i32]) -> PackedFilters {
         let instructions = Instructions::detect();
         let width = if is_narrow || !instructions.widens() { 4 } else { 2 };
-        let panel = instructions.lanes() * instructions.vectors();
+        let panel = instructions.lanes() * instructions.tile()[1];
+        // Tiles of AMX have so many steps.
+        let most_steps = if instructions.takes_lines() { 16 } else { 1 };
         let CodedWeights { codes, taps, of_a_tap } = weights;
         let outputs = offsets.len();
-        let steps = of_a_tap.div_ceil(width).next_multiple_of(instructions.steps());
+        let steps = of_a_tap.div_ceil(width).next_multiple_of(most_steps);
         let columns = outputs.next_multiple_of(instructions.lanes());
         let of_a_sum = taps * steps * width;
         let mut packed = Aligned::new(0, columns * of_a_sum);
@@ -196,6 +117,7 @@ impl PackedFilters {
     }
 
     /// Whether all sums begin with 0.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn begin_with_zero(&self) -> bool {
         self.begin_with_zero
@@ -213,18 +135,18 @@ impl PackedFilters {
 
     /// How many rows are computed at a time, so that their codes stay in the caches for all filters.
     pub fn most_rows(&self) -> usize {
-        if self.instructions == Instructions::Amx { 128 } else { MOST_ROWS }
+        if self.takes_lines() { 128 } else { MOST_ROWS }
     }
 
     /// How many of some rows, which so many threads share, one takes at a time.
     pub fn rows_of_part(&self, rows: usize, threads: usize) -> usize {
-        match self.instructions {
-            // The weights are read for each part: with parts of 8 rows a BERT took as long on two threads as on one.
-            Instructions::Amx => {
+        match self.takes_lines() {
+            // The weights are read for each part: with parts of 8 rows two threads would gain nothing.
+            true => {
                 let parts = threads.max(rows.div_ceil(self.most_rows()));
                 rows.div_ceil(parts).max(1)
             }
-            _ => 1,
+            false => 1,
         }
     }
 
@@ -235,16 +157,11 @@ impl PackedFilters {
 
     /// The output channels of a panel.
     pub fn panel_width(&self) -> usize {
-        self.instructions.lanes() * self.instructions.vectors()
+        self.instructions.lanes() * self.instructions.tile()[1]
     }
 
     pub fn panels(&self) -> usize {
         self.outputs.div_ceil(self.panel_width())
-    }
-
-    /// Computes a part of a product.
-    pub fn multiply<C: Code>(&self, part: &mut QuantizedGemmTask<C>) {
-        C::multiply(self.instructions, part);
     }
 }
 
@@ -267,46 +184,65 @@ pub(crate) struct QuantizedGemmTask<'a, C> {
 }
 
 /// A step of a panel: some codes for each lane of each vector.
-type StepOf<const W: usize, const LANES: usize, const V: usize> = [[[i8; W]; LANES]; V];
+type StepOf<const W: usize, const N: usize, const V: usize> = [[[i8; W]; N]; V];
 
-impl<'a, C> QuantizedGemmTask<'a, C> {
-    /// The rows of each tile.
-    pub fn tiles(&self) -> impl Iterator<Item = (usize, usize)> + use<C> {
-        row_panels(0..self.rows, self.filters.instructions.rows())
+impl<'a, C: Copy> QuantizedGemmTask<'a, C> {
+    /// Computes all tiles.
+    pub fn multiply_on<L: DotCodes<C, W, N>, const W: usize, const N: usize>(&mut self, lanes: L) {
+        lanes.enter(AllTiles::<_, W, N>(self));
+    }
+
+    /// Computes a tile of `R` rows.
+    #[inline(always)]
+    pub fn rows_on<L: DotCodes<C, W, N>, const W: usize, const N: usize, const R: usize>(
+        &mut self,
+        lanes: L,
+        panel: usize,
+        first: usize,
+    ) {
+        match self.vectors(panel) {
+            3 if const { N > 8 } => {
+                lanes.enter(CodeTile::<_, W, N, R, 3> { task: self, panel, first });
+            }
+            2 => lanes.enter(CodeTile::<_, W, N, R, 2> { task: self, panel, first }),
+            _ => lanes.enter(CodeTile::<_, W, N, R, 1> { task: self, panel, first }),
+        }
     }
 
     /// How many vectors a panel has.
-    pub fn vectors(&self, panel: usize, lanes: usize) -> usize {
-        let PackedFilters { outputs, instructions, .. } = self.filters;
-        let most = instructions.vectors();
-        (outputs - panel * most * lanes).div_ceil(lanes).min(most)
+    pub fn vectors(&self, panel: usize) -> usize {
+        self.channels(panel).1.div_ceil(self.filters.instructions.lanes())
     }
 
     /// The steps of a panel, those of each tap with what fills it up, and what sums begin with.
     #[inline(always)]
-    pub fn panel<const W: usize, const LANES: usize, const V: usize>(
+    pub fn panel<const W: usize, const N: usize, const V: usize>(
         &self,
         panel: usize,
-    ) -> (&'a [StepOf<W, LANES, V>], &'a [[i32; LANES]; V]) {
+    ) -> (&'a [StepOf<W, N, V>], &'a [[i32; N]; V]) {
         let PackedFilters { taps, steps, codes, offsets, .. } = self.filters;
         let first = panel * self.filters.panel_width();
         let of_a_sum = taps * steps * W;
-        let codes = &codes[first * of_a_sum..][..V * LANES * of_a_sum];
-        let offsets = offsets[first..].as_chunks::<LANES>().0.as_chunks::<V>().0;
+        let codes = &codes[first * of_a_sum..][..V * N * of_a_sum];
+        let offsets = offsets[first..].as_chunks::<N>().0.as_chunks::<V>().0;
         (codes.as_chunks().0.as_chunks().0.as_chunks().0, &offsets[0])
     }
 
     /// The codes of a tap, for some rows.
     #[inline(always)]
-    pub fn rows<const W: usize, const N: usize>(
+    fn rows<const W: usize, const R: usize>(
         &self,
         first: usize,
         tap: usize,
         steps: usize,
-    ) -> [&'a [[C; W]]; N] {
-        let mut rows: [&[[C; W]]; N] = [&[]; N];
-        for (number, row) in rows.iter_mut().enumerate() {
-            let start = self.taken.start(first + number, tap);
+    ) -> [&'a [[C; W]]; R] {
+        let mut starts = [0; R];
+        for (number, start) in starts.iter_mut().enumerate() {
+            *start = self.taken.start(first + number, tap);
+        }
+        // A loop of its own, which is so short that the compiler knows what each row has: all of them are `steps` long.
+        let mut rows: [&[[C; W]]; R] = [&[]; R];
+        for (row, start) in rows.iter_mut().zip(starts) {
             let codes = if start == PADDING { self.padding } else { &self.codes[start..] };
             *row = &codes[..W * steps].as_chunks().0[..steps];
         }
@@ -315,7 +251,7 @@ impl<'a, C> QuantizedGemmTask<'a, C> {
 
     /// The steps of each tap of a panel.
     #[inline(always)]
-    pub fn of_taps<S>(&self, steps: &'a [S]) -> impl Iterator<Item = &'a [S]> + use<'a, S, C> {
+    fn of_taps<S>(&self, steps: &'a [S]) -> impl Iterator<Item = &'a [S]> + use<'a, S, C> {
         let count = self.steps;
         steps.chunks_exact(self.filters.steps).map(move |steps| &steps[..count])
     }
@@ -325,5 +261,83 @@ impl<'a, C> QuantizedGemmTask<'a, C> {
     pub fn channels(&self, panel: usize) -> (usize, usize) {
         let (first, width) = (panel * self.filters.panel_width(), self.filters.panel_width());
         (self.first_channel + first, (self.filters.outputs - first).min(width))
+    }
+}
+
+/// All tiles of a part of a product.
+struct AllTiles<'t, 'a, C, const W: usize, const N: usize>(&'t mut QuantizedGemmTask<'a, C>);
+
+impl<L: DotCodes<C, W, N>, C: Copy, const W: usize, const N: usize> On<L>
+    for AllTiles<'_, '_, C, W, N>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, lanes: L) {
+        let AllTiles(task) = self;
+        for panel in task.panels.clone() {
+            for (first, rows) in row_panels(0..task.rows, task.filters.instructions.tile()[0]) {
+                match rows {
+                    8 if const { N > 8 } => task.rows_on::<L, W, N, 8>(lanes, panel, first),
+                    6 if const { N == 8 } => task.rows_on::<L, W, N, 6>(lanes, panel, first),
+                    4 => task.rows_on::<L, W, N, 4>(lanes, panel, first),
+                    2 => task.rows_on::<L, W, N, 2>(lanes, panel, first),
+                    _ => task.rows_on::<L, W, N, 1>(lanes, panel, first),
+                }
+            }
+        }
+    }
+}
+
+/// A tile of `R` rows and `V` vectors of a panel.
+struct CodeTile<'t, 'a, C, const W: usize, const N: usize, const R: usize, const V: usize> {
+    task: &'t mut QuantizedGemmTask<'a, C>,
+    panel: usize,
+    first: usize,
+}
+
+impl<L: DotCodes<C, W, N>, C: Copy, const W: usize, const N: usize, const R: usize, const V: usize>
+    On<L> for CodeTile<'_, '_, C, W, N, R, V>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, lanes: L) {
+        let CodeTile { task, panel, first } = self;
+        let (weights, offsets) = task.panel::<W, N, V>(panel);
+        // Loops of constants keep the sums in registers.
+        let mut sums = [load_sums(lanes, offsets); R];
+        for (tap, weights) in task.of_taps(weights).enumerate() {
+            let rows: [&[[C; W]]; R] = task.rows(first, tap, weights.len());
+            for step in 0..weights.len() {
+                let mut right = [lanes.right(&weights[step][0]); V];
+                for vector in 1..V {
+                    right[vector] = lanes.right(&weights[step][vector]);
+                }
+                for row in 0..R {
+                    let left = lanes.left(rows[row][step]);
+                    for vector in 0..V {
+                        sums[row][vector] = lanes.dot(sums[row][vector], left, right[vector]);
+                    }
+                }
+            }
+        }
+        // A copy, so that the sums themselves need no place in memory, which would be written in each step.
+        let mut stored = [load_sums(lanes, offsets); R];
+        for row in 0..R {
+            for vector in 0..V {
+                stored[row][vector] = sums[row][vector];
+            }
+        }
+        let (channel, width) = task.channels(panel);
+        TileSums {
+            epilogue: task.finish,
+            sums: &stored,
+            channel,
+            width,
+            first_row: first,
+            output: &mut task.output,
+        }
+        .finish(lanes);
     }
 }

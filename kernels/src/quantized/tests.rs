@@ -1,33 +1,18 @@
 //! Convolutions, sums and products of codes against their definitions, with all instructions that the machine has.
 
-use std::cell::Cell;
-
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
-use super::instructions::Instructions;
 use super::{
     Description, Levels, Operation, QuantizedArithmetic, QuantizedConvolution, ResidualOperand,
 };
 use crate::convolution::tests::numbers;
 use crate::product::activation::Activation;
 
-thread_local! {
-    /// The instructions that this thread's tests ask for.
-    pub static SELECTED: Cell<Option<Instructions>> = const { Cell::new(None) };
-}
-
-/// Does something with each kind of instructions.
-pub fn with_all_instructions(test: impl Fn(Instructions)) {
-    for instructions in Instructions::all() {
-        SELECTED.set(Some(instructions));
-        test(instructions);
-    }
-    SELECTED.set(None);
-}
+pub use crate::isa::tests::with_all_instructions;
 
 #[derive(Debug, Clone)]
 struct Axis {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
-use super::product::{Im2rowAddresses, PADDING, StridedLine, StridedLines};
+use super::rows::{Im2rowAddresses, PADDING, StridedLine, StridedLines};
 use crate::checks::volume;
 use crate::cost;
 use crate::memory::unwritten_output;
@@ -162,10 +162,7 @@ impl ChannelsLastWindow {
                 for (number, places) in (first..).zip(lines.chunks_exact_mut(line)) {
                     let (rest, y) = (number / sizes[1], number % sizes[1]);
                     let (image, z) = (rest / sizes[0], rest % sizes[0]);
-                    let in_image = |axis: usize, at: usize| {
-                        at.checked_sub(self.pads[axis].0).filter(|at| *at < self.sizes[axis])
-                    };
-                    let Some((z, y)) = in_image(0, z).zip(in_image(1, y)) else {
+                    let Some((z, y)) = self.at(0, z, 0).zip(self.at(1, y, 0)) else {
                         places.fill(zero);
                         continue;
                     };
@@ -191,12 +188,12 @@ impl ChannelsLastWindow {
         let are_whole = self.strides == [1; 3] && self.sizes == self.outputs;
         if self.taps() == 1 && are_whole && !is_padded {
             // Each pixel is made of itself.
-            let line = StridedLine { start: pixels.start * channels, rows: pixels.len() };
-            return Im2rowAddresses::Alike(StridedLines {
-                distance: channels,
-                taps: vec![0],
-                lines: vec![line],
-            });
+            return Im2rowAddresses::of_one_line(
+                pixels.start * channels,
+                pixels.len(),
+                channels,
+                vec![0],
+            );
         }
         if is_padded || !as_lines || pixels.is_empty() {
             return Im2rowAddresses::Each { starts: self.starts(pixels), taps: self.taps() };

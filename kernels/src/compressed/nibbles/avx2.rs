@@ -13,8 +13,8 @@
 use std::arch::x86_64::*;
 
 use super::super::digits::LEAST;
-use super::super::lanes::{Avx2, Lanes, first_words, transpose_halves};
 use super::*;
+use crate::isa::{Avx2, Lanes, first_words, transpose_halves};
 
 const LANES: usize = 8;
 

@@ -13,8 +13,8 @@ mod avx2;
 mod vnni;
 
 use super::digits::{SplitRow, copy_first, digits_of};
-use super::lanes::{Avx2, Enter, LaneInstructions, Lanes, On, Vnni};
 use super::matrix::{CompressedMatrix, FewRowsTask, LEAST_GROUP, ParameterType, TypedParameters};
+use crate::isa::{Avx2, Instructions, Isa, Lanes, On, Vnni};
 use crate::memory::{LINE, Scratch, StreamPrefetch};
 
 /// The codes of a word, two of which are a byte.
@@ -84,7 +84,7 @@ pub(super) struct TilePrefetch<'a, const C: usize> {
 }
 
 /// Vectors of `N` words whose codes the processor multiplies with digits.
-pub(super) trait Multiply<const N: usize>: Lanes<N> + Enter {
+pub(super) trait Multiply<const N: usize>: Lanes<N> + Isa {
     /// How many vectors of whole numbers signed codes need.
     const FOR_SIGNED: usize;
 
@@ -113,9 +113,9 @@ pub(super) trait Multiply<const N: usize>: Lanes<N> + Enter {
         self,
         words: [[Self::Words; V]; C],
         data: [&[[f32; N]; COUNT]; R],
-        groups: [[Self::Numbers; C]; 2],
+        groups: [[Self::Floats; C]; 2],
         asks: TilePrefetch<C>,
-        totals: &mut [[Self::Numbers; R]; C],
+        totals: &mut [[Self::Floats; R]; C],
     );
 }
 
@@ -158,12 +158,8 @@ pub(super) enum NibbleData {
 
 impl NibbleData {
     /// None if some numbers have no digits, or vectors of this kind multiply no bytes: portable ones, and 512 bits without VNNI.
-    pub fn new(
-        kind: LaneInstructions,
-        matrix: &CompressedMatrix,
-        data: &[f32],
-    ) -> Option<NibbleData> {
-        match (Vnni::detect(kind), Avx2::detect(kind)) {
+    pub fn new(kind: Instructions, matrix: &CompressedMatrix, data: &[f32]) -> Option<NibbleData> {
+        match (kind.vnni(), kind.avx2()) {
             (Some(lanes), _) => LaneData::new(lanes, matrix, data).map(NibbleData::Vnni),
             (None, Some(lanes)) => LaneData::new(lanes, matrix, data).map(NibbleData::Avx2),
             (None, None) => None,
@@ -499,7 +495,7 @@ impl<const N: usize, const F: usize, const O: usize, const R: usize> NibbleRows<
         tile: OfTile,
         scales_of_rows: [TypedParameters; C],
         zero_points_of_rows: [TypedParameters; C],
-    ) -> [[L::Numbers; C]; 2] {
+    ) -> [[L::Floats; C]; 2] {
         let mut scales = [lanes.splat(0.); C];
         let mut zero_points = [lanes.splat(0.); C];
         let places = &self.groups_of_lanes[tile.groups_of_lanes];
@@ -556,7 +552,7 @@ fn permuted<L: Lanes<N>, const N: usize>(
     number: Option<ParameterType>,
     first: u32,
     places: &[u32; N],
-) -> L::Numbers {
+) -> L::Floats {
     let number = number.unwrap_or(of_row.number);
     let begin = first as usize * number.size();
     let bytes = &of_row.bytes[begin..begin + N * number.size()];
@@ -659,8 +655,8 @@ mod tests {
     macro_rules! with_lanes {
         ($function:ident) => {
             crate::product::tests::with_all_vectors(|| {
-                let kind = LaneInstructions::detect();
-                match (Vnni::detect(kind), Avx2::detect(kind)) {
+                let kind = Instructions::detect();
+                match (kind.vnni(), kind.avx2()) {
                     (Some(lanes), _) => $function(lanes),
                     (None, Some(lanes)) => $function(lanes),
                     (None, None) => (),
@@ -716,7 +712,7 @@ mod tests {
     /// Vectors of 512 bits have a sum of two numbers.
     #[test]
     fn numbers_of_two_neighbours_may_be_too_large() {
-        let Some(lanes) = Vnni::detect(LaneInstructions::detect()) else { return };
+        let Some(lanes) = Instructions::detect().vnni() else { return };
         let mut data = numbers(CODES, DEPTH);
         // What meets the first code is greater than it.
         data[32..34].copy_from_slice(&[f32::MAX, -f32::MAX]);

@@ -15,8 +15,8 @@ use std::arch::x86_64::*;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::super::digits::{LANES, scale_of, signed_digit};
-use super::super::lanes::{Lanes, Vnni, transpose_quarters};
 use super::*;
+use crate::isa::{Lanes, Vnni, transpose_quarters};
 use crate::memory::prefetch_first;
 
 /// The bytes of a vector.

@@ -1,0 +1,290 @@
+//! Instructions of the processor: a value of a type in here is the proof that the processor has them, so that what takes one
+//! can use them without a check.
+//!
+//! * [`Instructions`] is what was found, once; it is also the place where tests select others;
+//! * [`Isa`] is a type of proof: [`Avx2`], [`Avx512`], [`Portable`], … Its [`enter`](Isa::enter) runs what is compiled for them;
+//! * [`Lanes`] has what all of them do with vectors of so many numbers; `portable.rs` says what that is, in arrays, and `x86.rs` does
+//!   it with intrinsics. NEON and WebAssembly would be files beside them, and variants of [`Instructions`].
+
+mod portable;
+#[cfg(test)]
+pub(crate) mod tests;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use std::sync::OnceLock;
+
+use pulp::{Arch, WithSimd};
+
+pub(crate) use portable::{Portable, ROUNDER, limited, nearest, rounded};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{
+    Amx, Avx2, Avx256, Avx512, AvxVnni, Vnni, intrinsics, transpose_halves, transpose_quarters,
+};
+
+/// The instructions of the machine. Each is better than those before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Instructions {
+    Portable(Portable),
+    /// 256 bits.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    /// 256 bits, with VNNI.
+    #[cfg(target_arch = "x86_64")]
+    AvxVnni(AvxVnni),
+    /// 512 bits.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512<false>),
+    /// 512 bits, with VNNI.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Vnni(Vnni),
+    /// The same, and tiles for products.
+    #[cfg(target_arch = "x86_64")]
+    Amx(Amx),
+}
+
+impl PartialEq for Instructions {
+    fn eq(&self, other: &Instructions) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+impl Eq for Instructions {}
+
+impl Instructions {
+    /// All that this machine has, the best ones last.
+    pub fn all() -> Vec<Instructions> {
+        let portable = [Some(Instructions::Portable(Portable))];
+        #[cfg(target_arch = "x86_64")]
+        let more = [
+            Avx2::detect().map(Instructions::Avx2),
+            AvxVnni::detect().map(Instructions::AvxVnni),
+            Avx512::<false>::detect().map(Instructions::Avx512),
+            Vnni::detect().map(Instructions::Avx512Vnni),
+            Amx::detect().map(Instructions::Amx),
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        let more = [];
+        portable.into_iter().chain(more).flatten().collect()
+    }
+
+    /// The best that this machine has, but in tests that ask for others.
+    pub fn detect() -> Instructions {
+        #[cfg(test)]
+        if let Some(selected) = tests::SELECTED.get() {
+            return selected;
+        }
+        static BEST: OnceLock<Instructions> = OnceLock::new();
+        *BEST.get_or_init(|| Instructions::all().pop().unwrap_or(Instructions::Portable(Portable)))
+    }
+
+    /// The same for vectors of single precision.
+    pub fn vectors(self) -> Vectors {
+        Vectors(match self {
+            Instructions::Portable(_) => Arch::Scalar,
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(isa) => Arch::V3(isa.pulp()),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::AvxVnni(isa) => Arch::V3(isa.avx2().pulp()),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512(isa) => Arch::V4(isa.pulp()),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512Vnni(isa) => Arch::V4(isa.pulp()),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Amx(isa) => Arch::V4(isa.vnni().pulp()),
+        })
+    }
+
+    /// The vectors of 256 bits that multiply bytes in pairs, if those are the best ones.
+    #[cfg(target_arch = "x86_64")]
+    pub fn avx2(self) -> Option<Avx2> {
+        match self {
+            Instructions::Avx2(isa) => Some(isa),
+            Instructions::AvxVnni(isa) => Some(isa.avx2()),
+            _ => None,
+        }
+    }
+
+    /// The vectors of 512 bits with VNNI, if there are some.
+    #[cfg(target_arch = "x86_64")]
+    pub fn vnni(self) -> Option<Vnni> {
+        match self {
+            Instructions::Avx512Vnni(isa) => Some(isa),
+            Instructions::Amx(isa) => Some(isa.vnni()),
+            _ => None,
+        }
+    }
+
+    /// Whether bytes are multiplied four at a time.
+    pub fn has_vnni(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::AvxVnni(_) | Instructions::Avx512Vnni(_) | Instructions::Amx(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether rows of bytes must have equal distances to be multiplied fast.
+    pub fn takes_lines(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Amx(_) => true,
+            _ => false,
+        }
+    }
+
+    /// How many numbers of 32 bits a vector has.
+    pub fn lanes(self) -> usize {
+        match self {
+            Instructions::Portable(_) => 8,
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(_) | Instructions::AvxVnni(_) => 8,
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512(_) | Instructions::Avx512Vnni(_) | Instructions::Amx(_) => 16,
+        }
+    }
+
+    /// Runs what needs no more than [`Lanes`].
+    pub fn run<B: OnLanes>(self, body: B) -> B::Output {
+        match self {
+            Instructions::Portable(isa) => isa.enter(OnAny::<_, 8>(body)),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(isa) => isa.enter(OnAny::<_, 8>(body)),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::AvxVnni(isa) => isa.avx2().enter(OnAny::<_, 8>(body)),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512(isa) => isa.enter(OnAny::<_, 16>(body)),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512Vnni(isa) => isa.avx512().enter(OnAny::<_, 16>(body)),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Amx(isa) => isa.vnni().avx512().enter(OnAny::<_, 16>(body)),
+        }
+    }
+}
+
+/// The vectors of single precision of the machine, found once.
+#[derive(Debug, Clone, Copy)]
+pub struct Vectors(Arch);
+
+impl Vectors {
+    /// The widest that this machine has.
+    pub fn detect() -> Vectors {
+        Instructions::detect().vectors()
+    }
+
+    /// Runs what is compiled for each kind of vectors.
+    pub fn run<L: WithSimd>(self, body: L) -> L::Output {
+        self.0.dispatch(body)
+    }
+}
+
+/// A proof that the processor has some instructions.
+pub(crate) trait Isa: Copy {
+    /// Runs what is compiled for them. The body must be `#[inline(always)]`, as all that it calls with vectors, or it is compiled for
+    /// any processor; closures are.
+    fn enter<B: On<Self>>(self, body: B) -> B::Output;
+}
+
+/// What runs with some instructions.
+pub(crate) trait On<I> {
+    type Output;
+    fn run(self, isa: I) -> Self::Output;
+}
+
+/// What runs on vectors of any size.
+pub(crate) trait OnLanes {
+    type Output;
+    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) -> Self::Output;
+}
+
+/// What runs on vectors of any size, on those of one.
+struct OnAny<B, const N: usize>(B);
+
+impl<L: Lanes<N>, B: OnLanes, const N: usize> On<L> for OnAny<B, N> {
+    type Output = B::Output;
+
+    #[inline(always)]
+    fn run(self, lanes: L) -> B::Output {
+        self.0.run(lanes)
+    }
+}
+
+/// Vectors of `N` numbers of 32 bits.
+pub(crate) trait Lanes<const N: usize>: Isa {
+    type Floats: Copy;
+    /// As many words of four bytes, the lowest one first.
+    type Words: Copy;
+    /// Whether [`Lanes::put_bytes`] limits numbers to those of bytes. Elsewhere they must be between these already.
+    const LIMITS_BYTES: bool;
+    fn splat(self, number: f32) -> Self::Floats;
+    fn load(self, numbers: &[f32; N]) -> Self::Floats;
+    fn store(self, place: &mut [f32; N], numbers: Self::Floats);
+    fn add(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    fn sub(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    fn mul(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// `a * b + c`, rounded once where the machine can.
+    fn mul_add(self, a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
+    fn sum(self, numbers: Self::Floats) -> f32;
+    /// Numbers between two others. NaN becomes the least.
+    fn clamp(self, x: Self::Floats, least: Self::Floats, most: Self::Floats) -> Self::Floats;
+    /// The nearest integers to numbers of less than 2^22. Halves are rounded to even ones.
+    fn nearest(self, numbers: Self::Floats) -> Self::Floats;
+    /// Writes the nearest integers as bytes, halves rounded to even ones, of as many of the numbers as there are places.
+    fn put_bytes<const V: usize>(self, vectors: [Self::Floats; V], places: &mut [u8]);
+    fn load_words(self, words: &[[u8; 4]; N]) -> Self::Words;
+    fn load_i32(self, numbers: &[i32; N]) -> Self::Words;
+    /// Lane by lane, what the vectors have there.
+    fn transpose(self, vectors: [Self::Words; N]) -> [Self::Words; N];
+    fn of_i8(self, codes: &[u8; N]) -> Self::Floats;
+    fn of_u8(self, codes: &[u8; N]) -> Self::Floats;
+    fn of_f16(self, bytes: &[[u8; 2]; N]) -> Self::Floats;
+    fn of_bf16(self, bytes: &[[u8; 2]; N]) -> Self::Floats;
+    /// The words as signed integers.
+    fn i32_of_words(self, words: Self::Words) -> Self::Floats;
+    fn f32_of_words(self, words: Self::Words) -> Self::Floats;
+    /// The floats of 16 bits of words: all first ones, and all second ones.
+    fn f16_of_words(self, words: Self::Words) -> [Self::Floats; 2];
+    fn bf16_of_words(self, words: Self::Words) -> [Self::Floats; 2];
+    /// The bytes of words: all first ones, all second ones, and so on.
+    fn bytes_of_words<const SIGNED: bool>(self, words: Self::Words) -> [Self::Floats; 4];
+    /// The codes of four bits of words: all first ones, all second ones, and so on.
+    fn nibbles_of_words<const SIGNED: bool>(self, words: Self::Words) -> [Self::Floats; 8];
+    /// For each lane, one of the numbers.
+    fn permute(self, numbers: Self::Floats, places: &[u32; N]) -> Self::Floats;
+}
+
+/// The first words of some bytes, with zeros where there are no more.
+#[inline(always)]
+pub(crate) fn first_words<L: Lanes<N>, const N: usize>(lanes: L, bytes: &[u8]) -> L::Words {
+    match bytes.as_chunks().0.first_chunk() {
+        Some(words) => lanes.load_words(words),
+        None => {
+            let mut words = [[0; 4]; N];
+            words.as_flattened_mut()[..bytes.len()].copy_from_slice(bytes);
+            lanes.load_words(&words)
+        }
+    }
+}
+
+/// Writes as many of the numbers of vectors as there are places.
+#[inline(always)]
+pub(crate) fn put_floats<L: Lanes<N>, const N: usize, const V: usize>(
+    lanes: L,
+    vectors: [L::Floats; V],
+    places: &mut [f32],
+) {
+    let mut elements = [[0.; N]; V];
+    for vector in 0..V {
+        lanes.store(&mut elements[vector], vectors[vector]);
+    }
+    put_first(&elements, places);
+}
+
+/// Copies as many elements of arrays as there are places.
+#[inline(always)]
+fn put_first<T: Copy, const N: usize, const V: usize>(arrays: &[[T; N]; V], places: &mut [T]) {
+    match places.as_chunks_mut::<N>().0.as_chunks_mut::<V>().0 {
+        [whole] => *whole = *arrays,
+        _ => places.copy_from_slice(&arrays.as_flattened()[..places.len()]),
+    }
+}

@@ -1,0 +1,461 @@
+//! Vectors of x86, with intrinsics.
+
+// Proofs are only made where the machine has the instructions. Portable vectors are several times slower.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use pulp::x86::{V3, V4};
+
+use super::{Isa, Lanes, On, put_first};
+
+/// AVX2, FMA and F16C: 256 bits; with `VNNI`, bytes are multiplied four at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Avx256<const VNNI: bool>(V3);
+
+/// 256 bits.
+pub(crate) type Avx2 = Avx256<false>;
+
+/// 256 bits, with AVX-VNNI.
+pub(crate) type AvxVnni = Avx256<true>;
+
+/// AVX-512: 512 bits; with `VNNI`, bytes are multiplied four at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Avx512<const VNNI: bool>(V4);
+
+/// 512 bits, with VNNI.
+pub(crate) type Vnni = Avx512<true>;
+
+/// The same, and tiles of codes, which the system lets the process use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Amx(Vnni);
+
+impl Avx2 {
+    pub fn detect() -> Option<Avx2> {
+        V3::try_new().map(Avx256)
+    }
+}
+
+impl AvxVnni {
+    pub fn detect() -> Option<AvxVnni> {
+        let avx2 = Avx2::detect()?;
+        is_x86_feature_detected!("avxvnni").then_some(Avx256(avx2.0))
+    }
+
+    #[inline(always)]
+    pub fn avx2(self) -> Avx2 {
+        Avx256(self.0)
+    }
+}
+
+impl<const VNNI: bool> Avx256<VNNI> {
+    /// The same instructions for pulp.
+    #[inline(always)]
+    pub fn pulp(self) -> V3 {
+        self.0
+    }
+}
+
+impl Avx512<false> {
+    pub fn detect() -> Option<Avx512<false>> {
+        // All that has AVX-512 has AVX2.
+        Avx2::detect().and_then(|_| V4::try_new()).map(Avx512)
+    }
+}
+
+impl Vnni {
+    pub fn detect() -> Option<Vnni> {
+        let avx512 = Avx512::<false>::detect()?;
+        is_x86_feature_detected!("avx512vnni").then_some(Avx512(avx512.0))
+    }
+
+    #[inline(always)]
+    pub fn avx512(self) -> Avx512<false> {
+        Avx512(self.0)
+    }
+}
+
+impl<const VNNI: bool> Avx512<VNNI> {
+    /// The same instructions for pulp.
+    #[inline(always)]
+    pub fn pulp(self) -> V4 {
+        self.0
+    }
+}
+
+impl Amx {
+    pub fn detect() -> Option<Amx> {
+        Vnni::detect().filter(|_| tract_linalg::x86_64::amx::has_amx_int8()).map(Amx)
+    }
+
+    #[inline(always)]
+    pub fn vnni(self) -> Vnni {
+        self.0
+    }
+}
+
+/// Implements [`Isa`]: these features are among those that [`detect`](Avx2::detect) has found.
+macro_rules! isa {
+    ($isa:ty, $features:literal) => {
+        impl Isa for $isa {
+            fn enter<B: On<$isa>>(self, body: B) -> B::Output {
+                #[target_feature(enable = $features)]
+                fn run<B: On<$isa>>(isa: $isa, body: B) -> B::Output {
+                    body.run(isa)
+                }
+                // SAFETY: there is a value of the type only where `detect` has found the instructions.
+                unsafe { run(self, body) }
+            }
+        }
+    };
+}
+
+// `avx512dq` is for activations: without it each of them calls functions that flip a sign, and all that is in registers goes to
+// memory.
+isa!(Avx2, "avx2,fma,f16c");
+isa!(AvxVnni, "avx2,fma,f16c,avxvnni");
+isa!(Avx512<false>, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq");
+isa!(Vnni, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni");
+
+/// Methods that are intrinsics.
+///
+/// SAFETY of all of them: there is a value of the type only where the machine has the instructions, and what they read and
+/// write are arrays of their size.
+macro_rules! intrinsics {
+    ($(
+        $name:ident $(<const $parameter:ident: $of:ty>)? ($($argument:ident: $type:ty),*)
+            -> $result:ty = $body:expr;
+    )*) => {$(
+        #[inline(always)]
+        fn $name $(<const $parameter: $of>)? (self, $($argument: $type),*) -> $result {
+            #[allow(clippy::redundant_closure_call)]
+            unsafe {
+                $body
+            }
+        }
+    )*};
+}
+
+pub(crate) use intrinsics;
+
+/// Implements [`Lanes`].
+macro_rules! lanes {
+    ([$($generic:tt)*] $name:ty, $lanes:literal, $numbers:ty, $words:ty,
+        splat: $splat:ident, load: $load:ident, store: $store:ident, add: $add:ident, sub: $sub:ident, mul: $mul:ident,
+        fmadd: $fmadd:ident, load_bytes: $load_bytes:ident, load_half: $load_half:ident, load_words: $load_words:ident,
+        widen_i8: $widen_i8:ident, widen_u8: $widen_u8:ident, widen_u16: $widen_u16:ident, floats: $floats:ident,
+        of_f16: $of_f16:ident, cast: $cast:ident, and: $and:ident, set: $set:ident, shift_left: $shift_left:ident,
+        shift_right: $shift_right:ident, shift_signed: $shift_signed:ident, lower_halves: $lower_halves:ident,
+        of_nibble: $of_nibble:ident, permute: $permute:expr, sum: $sum:expr, transpose: $transpose:ident, min: $min:ident,
+        max: $max:ident, integers: $integers:ident, put_bytes: $put_bytes:ident) => {
+        impl<$($generic)*> Lanes<$lanes> for $name
+        where
+            $name: Isa,
+        {
+            type Floats = $numbers;
+            type Words = $words;
+
+            const LIMITS_BYTES: bool = true;
+
+            intrinsics! {
+                splat(number: f32) -> $numbers = $splat(number);
+                load(numbers: &[f32; $lanes]) -> $numbers = $load(numbers.as_ptr());
+                store(place: &mut [f32; $lanes], numbers: $numbers) -> () = {
+                    $store(place.as_mut_ptr(), numbers)
+                };
+                add(a: $numbers, b: $numbers) -> $numbers = $add(a, b);
+                sub(a: $numbers, b: $numbers) -> $numbers = $sub(a, b);
+                mul(a: $numbers, b: $numbers) -> $numbers = $mul(a, b);
+                mul_add(a: $numbers, b: $numbers, c: $numbers) -> $numbers = $fmadd(a, b, c);
+                sum(numbers: $numbers) -> f32 = $sum(numbers);
+                // Of NaN the second operand is the larger one.
+                clamp(x: $numbers, least: $numbers, most: $numbers) -> $numbers = {
+                    $min($max(x, least), most)
+                };
+                nearest(numbers: $numbers) -> $numbers = $floats($integers(numbers));
+                put_bytes<const V: usize>(vectors: [$numbers; V], places: &mut [u8]) -> () = {
+                    $put_bytes(vectors, places)
+                };
+                load_words(words: &[[u8; 4]; $lanes]) -> $words = $load_words(words.as_ptr().cast());
+                load_i32(numbers: &[i32; $lanes]) -> $words = $load_words(numbers.as_ptr().cast());
+                transpose(vectors: [$words; $lanes]) -> [$words; $lanes] = $transpose(vectors);
+                of_i8(codes: &[u8; $lanes]) -> $numbers = {
+                    $floats($widen_i8($load_bytes(codes.as_ptr().cast())))
+                };
+                of_u8(codes: &[u8; $lanes]) -> $numbers = {
+                    $floats($widen_u8($load_bytes(codes.as_ptr().cast())))
+                };
+                of_f16(bytes: &[[u8; 2]; $lanes]) -> $numbers = {
+                    $of_f16($load_half(bytes.as_ptr().cast()))
+                };
+                of_bf16(bytes: &[[u8; 2]; $lanes]) -> $numbers = {
+                    $cast($shift_left::<16>($widen_u16($load_half(bytes.as_ptr().cast()))))
+                };
+                i32_of_words(words: $words) -> $numbers = $floats(words);
+                f32_of_words(words: $words) -> $numbers = $cast(words);
+                f16_of_words(words: $words) -> [$numbers; 2] = {
+                    [$of_f16($lower_halves(words)), $of_f16($lower_halves($shift_right::<16>(words)))]
+                };
+                bf16_of_words(words: $words) -> [$numbers; 2] = {
+                    [$cast($shift_left::<16>(words)), $cast($and(words, $set(!0xffff)))]
+                };
+                bytes_of_words<const SIGNED: bool>(words: $words) -> [$numbers; 4] = {
+                    let codes = match SIGNED {
+                        true => [
+                            $shift_signed::<24>($shift_left::<24>(words)),
+                            $shift_signed::<24>($shift_left::<16>(words)),
+                            $shift_signed::<24>($shift_left::<8>(words)),
+                            $shift_signed::<24>(words),
+                        ],
+                        false => [
+                            $and(words, $set(255)),
+                            $and($shift_right::<8>(words), $set(255)),
+                            $and($shift_right::<16>(words), $set(255)),
+                            $shift_right::<24>(words),
+                        ],
+                    };
+                    [$floats(codes[0]), $floats(codes[1]), $floats(codes[2]), $floats(codes[3])]
+                };
+                nibbles_of_words<const SIGNED: bool>(words: $words) -> [$numbers; 8] = {
+                    [
+                        $of_nibble::<SIGNED, 28, 0>(words),
+                        $of_nibble::<SIGNED, 24, 4>(words),
+                        $of_nibble::<SIGNED, 20, 8>(words),
+                        $of_nibble::<SIGNED, 16, 12>(words),
+                        $of_nibble::<SIGNED, 12, 16>(words),
+                        $of_nibble::<SIGNED, 8, 20>(words),
+                        $of_nibble::<SIGNED, 4, 24>(words),
+                        $of_nibble::<SIGNED, 0, 28>(words),
+                    ]
+                };
+                permute(numbers: $numbers, places: &[u32; $lanes]) -> $numbers = {
+                    $permute(numbers, $load_words(places.as_ptr().cast()))
+                };
+            }
+        }
+    };
+}
+
+/// A code of four bits of each word: so many bits are above it, and so many below.
+///
+/// # Safety
+///
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn of_nibble_256<const SIGNED: bool, const ABOVE: i32, const BELOW: i32>(
+    words: __m256i,
+) -> __m256 {
+    unsafe {
+        _mm256_cvtepi32_ps(match SIGNED {
+            true => _mm256_srai_epi32::<28>(_mm256_slli_epi32::<ABOVE>(words)),
+            false => _mm256_and_si256(_mm256_srli_epi32::<BELOW>(words), _mm256_set1_epi32(15)),
+        })
+    }
+}
+
+/// The same: a code is the place of its number in a vector.
+///
+/// # Safety
+///
+/// The machine has AVX-512F.
+#[inline(always)]
+unsafe fn of_nibble_512<const SIGNED: bool, const ABOVE: i32, const BELOW: u32>(
+    words: __m512i,
+) -> __m512 {
+    unsafe {
+        let numbers = match SIGNED {
+            true => _mm512_setr_ps(
+                0., 1., 2., 3., 4., 5., 6., 7., -8., -7., -6., -5., -4., -3., -2., -1.,
+            ),
+            false => {
+                _mm512_setr_ps(0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12., 13., 14., 15.)
+            }
+        };
+        _mm512_permutexvar_ps(_mm512_srli_epi32::<BELOW>(words), numbers)
+    }
+}
+
+lanes!([const VNNI: bool] Avx256<VNNI>, 8, __m256, __m256i,
+    splat: _mm256_set1_ps, load: _mm256_loadu_ps, store: _mm256_storeu_ps, add: _mm256_add_ps, sub: _mm256_sub_ps,
+    mul: _mm256_mul_ps, fmadd: _mm256_fmadd_ps, load_bytes: _mm_loadl_epi64, load_half: _mm_loadu_si128,
+    load_words: _mm256_loadu_si256, widen_i8: _mm256_cvtepi8_epi32, widen_u8: _mm256_cvtepu8_epi32,
+    widen_u16: _mm256_cvtepu16_epi32, floats: _mm256_cvtepi32_ps, of_f16: _mm256_cvtph_ps, cast: _mm256_castsi256_ps,
+    and: _mm256_and_si256, set: _mm256_set1_epi32, shift_left: _mm256_slli_epi32, shift_right: _mm256_srli_epi32,
+    shift_signed: _mm256_srai_epi32, lower_halves: lower_halves_256, of_nibble: of_nibble_256,
+    permute: |numbers, places| _mm256_permutevar8x32_ps(numbers, places),
+    sum: |numbers| {
+        let halves = _mm_add_ps(_mm256_castps256_ps128(numbers), _mm256_extractf128_ps::<1>(numbers));
+        let pairs = _mm_add_ps(halves, _mm_movehl_ps(halves, halves));
+        _mm_cvtss_f32(_mm_add_ss(pairs, _mm_movehdup_ps(pairs)))
+    },
+    transpose: transpose_8, min: _mm256_min_ps, max: _mm256_max_ps, integers: _mm256_cvtps_epi32, put_bytes: put_bytes_256);
+
+lanes!([const VNNI: bool] Avx512<VNNI>, 16, __m512, __m512i,
+    splat: _mm512_set1_ps, load: _mm512_loadu_ps, store: _mm512_storeu_ps, add: _mm512_add_ps, sub: _mm512_sub_ps,
+    mul: _mm512_mul_ps, fmadd: _mm512_fmadd_ps, load_bytes: _mm_loadu_si128, load_half: _mm256_loadu_si256,
+    load_words: _mm512_loadu_si512, widen_i8: _mm512_cvtepi8_epi32, widen_u8: _mm512_cvtepu8_epi32,
+    widen_u16: _mm512_cvtepu16_epi32, floats: _mm512_cvtepi32_ps, of_f16: _mm512_cvtph_ps, cast: _mm512_castsi512_ps,
+    and: _mm512_and_si512, set: _mm512_set1_epi32, shift_left: _mm512_slli_epi32, shift_right: _mm512_srli_epi32,
+    shift_signed: _mm512_srai_epi32, lower_halves: _mm512_cvtepi32_epi16, of_nibble: of_nibble_512,
+    permute: |numbers, places| _mm512_permutexvar_ps(places, numbers),
+    sum: |numbers| _mm512_reduce_add_ps(numbers),
+    transpose: transpose_16, min: _mm512_min_ps, max: _mm512_max_ps, integers: _mm512_cvtps_epi32, put_bytes: put_bytes_512);
+
+/// Two vectors at a time.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn put_bytes_256<const V: usize>(x: [__m256; V], places: &mut [u8]) {
+    let mut codes = [[0; 8]; V];
+    for first in (0..V).step_by(2) {
+        let second = if first + 1 < V { first + 1 } else { first };
+        let [one, other] = [_mm256_cvtps_epi32(x[first]), _mm256_cvtps_epi32(x[second])];
+        let words = _mm256_packs_epi32(one, other);
+        let bytes = _mm256_packus_epi16(words, words);
+        // Halves of the vectors take turns.
+        let order = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
+        let bytes = _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(bytes, order));
+        codes[first] = _mm_cvtsi128_si64(bytes).to_le_bytes();
+        if second > first {
+            codes[second] = _mm_extract_epi64::<1>(bytes).to_le_bytes();
+        }
+    }
+    put_first(&codes, places);
+}
+
+/// Vectors go to their places at once: bytes that are put together in memory first would be waited for there.
+#[target_feature(enable = "avx2,avx512f,avx512vl,avx512bw")]
+#[inline]
+fn put_bytes_512<const V: usize>(x: [__m512; V], places: &mut [u8]) {
+    let bytes_of = |vector: usize| {
+        let codes = _mm512_max_epi32(_mm512_cvtps_epi32(x[vector]), _mm512_setzero_si512());
+        _mm512_cvtusepi32_epi8(codes)
+    };
+    if let [whole] = places.as_chunks_mut::<16>().0.as_chunks_mut::<V>().0 {
+        for vector in (0..V - V % 2).step_by(2) {
+            let [one, other] = [_mm512_cvtps_epi32(x[vector]), _mm512_cvtps_epi32(x[vector + 1])];
+            let bytes = _mm512_cvtusepi16_epi8(_mm512_packus_epi32(one, other));
+            // Four codes of each vector take turns.
+            let order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+            let bytes = _mm256_permutevar8x32_epi32(bytes, order);
+            // SAFETY: so many bytes are written as two vectors have.
+            unsafe { _mm256_storeu_si256(whole[vector..][..2].as_mut_ptr().cast(), bytes) };
+        }
+        if V % 2 == 1 {
+            // SAFETY: the array has the size of the vector.
+            unsafe { _mm_storeu_si128(whole[V - 1].as_mut_ptr().cast(), bytes_of(V - 1)) };
+        }
+        return;
+    }
+    for (vector, places) in places.chunks_mut(16).enumerate() {
+        let mask = u16::MAX >> (16 - places.len());
+        // SAFETY: so many bytes are written as there are places.
+        unsafe { _mm_mask_storeu_epi8(places.as_mut_ptr().cast(), mask, bytes_of(vector)) };
+    }
+}
+
+/// The lower halves of words.
+///
+/// # Safety
+///
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn lower_halves_256(words: __m256i) -> __m128i {
+    unsafe {
+        let halves = _mm256_and_si256(words, _mm256_set1_epi32(0xffff));
+        let turns = _mm256_packus_epi32(halves, halves);
+        _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b1000>(turns))
+    }
+}
+
+/// By pairs of vectors: their lanes in turn, then pairs of lanes, and halves.
+///
+/// # Safety
+///
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn transpose_8(v: [__m256i; 8]) -> [__m256i; 8] {
+    // Closures would not be compiled for the vectors.
+    unsafe {
+        let mut fours = [[_mm256_setzero_si256(); 4]; 2];
+        for (half, four) in fours.iter_mut().enumerate() {
+            let v = &v[4 * half..][..4];
+            *four = transpose_halves([v[0], v[1], v[2], v[3]]);
+        }
+        let mut lanes = [_mm256_setzero_si256(); 8];
+        for lane in 0..4 {
+            let [a, b] = [fours[0][lane], fours[1][lane]];
+            lanes[lane] = _mm256_permute2x128_si256::<0x20>(a, b);
+            lanes[lane + 4] = _mm256_permute2x128_si256::<0x31>(a, b);
+        }
+        lanes
+    }
+}
+
+/// Transposes the four words that each half of four vectors has: vector `n` comes to have the words of lanes `n` and `n + 4` of all, by
+/// halves.
+///
+/// # Safety
+///
+/// The machine has AVX2.
+#[inline(always)]
+pub(crate) unsafe fn transpose_halves(v: [__m256i; 4]) -> [__m256i; 4] {
+    unsafe {
+        let [a, b] = [_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1])];
+        let [c, d] = [_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3])];
+        [
+            _mm256_unpacklo_epi64(a, c),
+            _mm256_unpackhi_epi64(a, c),
+            _mm256_unpacklo_epi64(b, d),
+            _mm256_unpackhi_epi64(b, d),
+        ]
+    }
+}
+
+/// By pairs of vectors: their lanes in turn, then pairs of lanes, and quarters.
+///
+/// # Safety
+///
+/// The machine has AVX-512F.
+#[inline(always)]
+unsafe fn transpose_16(v: [__m512i; 16]) -> [__m512i; 16] {
+    unsafe {
+        let mut fours = [[_mm512_setzero_si512(); 4]; 4];
+        for (quarter, four) in fours.iter_mut().enumerate() {
+            let v = &v[4 * quarter..][..4];
+            *four = transpose_quarters([v[0], v[1], v[2], v[3]]);
+        }
+        let mut lanes = [_mm512_setzero_si512(); 16];
+        for lane in 0..4 {
+            let [a, b] = [fours[0][lane], fours[1][lane]];
+            let [c, d] = [fours[2][lane], fours[3][lane]];
+            // The quarters with even numbers of two of them, and those with odd ones.
+            let even = [_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0x88>(c, d)];
+            let odd = [_mm512_shuffle_i32x4::<0xdd>(a, b), _mm512_shuffle_i32x4::<0xdd>(c, d)];
+            lanes[lane] = _mm512_shuffle_i32x4::<0x88>(even[0], even[1]);
+            lanes[lane + 4] = _mm512_shuffle_i32x4::<0x88>(odd[0], odd[1]);
+            lanes[lane + 8] = _mm512_shuffle_i32x4::<0xdd>(even[0], even[1]);
+            lanes[lane + 12] = _mm512_shuffle_i32x4::<0xdd>(odd[0], odd[1]);
+        }
+        lanes
+    }
+}
+
+/// Transposes the four words that each quarter of four vectors has: vector `n` comes to have the words of lanes `n`, `n + 4`, `n + 8` and
+/// `n + 12` of all, by quarters.
+///
+/// # Safety
+///
+/// The machine has AVX-512F.
+#[inline(always)]
+pub(crate) unsafe fn transpose_quarters(v: [__m512i; 4]) -> [__m512i; 4] {
+    unsafe {
+        let [a, b] = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
+        let [c, d] = [_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3])];
+        [
+            _mm512_unpacklo_epi64(a, c),
+            _mm512_unpackhi_epi64(a, c),
+            _mm512_unpacklo_epi64(b, d),
+            _mm512_unpackhi_epi64(b, d),
+        ]
+    }
+}

@@ -1,0 +1,94 @@
+//! Which codes the rows of operand A have: where each tap of each row begins.
+
+/// What a tap has in place of the start of its codes, where it is in the padding.
+pub(super) const PADDING: usize = usize::MAX;
+
+/// The im2row addresses of some rows: where each tap begins in the codes.
+#[derive(Debug)]
+pub(super) enum Im2rowAddresses {
+    /// For each row, each of so many taps, or [`PADDING`].
+    Each {
+        starts: Vec<usize>,
+        taps: usize,
+    },
+    Alike(StridedLines),
+}
+
+/// Rows that are alike: some lines of them, in which they are at equal distances.
+#[derive(Debug)]
+pub(super) struct StridedLines {
+    /// How far a row begins behind the one before it.
+    pub distance: usize,
+    /// Where each tap begins, from the begin of its row on.
+    pub taps: Vec<usize>,
+    /// In ascending order.
+    pub lines: Vec<StridedLine>,
+}
+
+/// Where the first row of a line begins, and how many rows it has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StridedLine {
+    pub start: usize,
+    pub rows: usize,
+}
+
+impl Im2rowAddresses {
+    /// So many rows at equal distances, from `start` on, whose taps begin there.
+    pub fn of_one_line(
+        start: usize,
+        rows: usize,
+        distance: usize,
+        taps: Vec<usize>,
+    ) -> Im2rowAddresses {
+        let lines = vec![StridedLine { start, rows }];
+        Im2rowAddresses::Alike(StridedLines { distance, taps, lines })
+    }
+
+    /// Where a tap of a row begins, or [`PADDING`].
+    #[inline(always)]
+    pub fn start(&self, mut row: usize, tap: usize) -> usize {
+        match self {
+            Im2rowAddresses::Each { starts, taps } => starts[row * taps + tap],
+            Im2rowAddresses::Alike(StridedLines { distance, taps, lines }) => {
+                let mut line = lines[0];
+                for next in &lines[1..] {
+                    if row < line.rows {
+                        break;
+                    }
+                    row -= line.rows;
+                    line = *next;
+                }
+                line.start + row * distance + taps[tap]
+            }
+        }
+    }
+
+    /// Where the first tap in the codes begins, and the last one.
+    pub fn range(&self) -> Option<[usize; 2]> {
+        match self {
+            Im2rowAddresses::Each { starts, .. } => {
+                let starts = starts.iter().copied().filter(|start| *start != PADDING);
+                starts.clone().min().zip(starts.max()).map(|(first, last)| [first, last])
+            }
+            Im2rowAddresses::Alike(StridedLines { distance, taps, lines }) => {
+                let last = lines.last()?;
+                let last = last.start + (last.rows.max(1) - 1) * distance + taps.last()?;
+                Some([lines[0].start, last])
+            }
+        }
+    }
+
+    /// The same in codes without so many at the begin.
+    pub fn after(mut self, count: usize) -> Im2rowAddresses {
+        match &mut self {
+            Im2rowAddresses::Each { starts, .. } => {
+                let in_codes = starts.iter_mut().filter(|start| **start != PADDING);
+                in_codes.for_each(|start| *start -= count);
+            }
+            Im2rowAddresses::Alike(lines) => {
+                lines.lines.iter_mut().for_each(|line| line.start -= count);
+            }
+        }
+        self
+    }
+}

@@ -1,0 +1,119 @@
+//! What the loops on codes do with vectors, beside what all [`Lanes`] do: `x86.rs` does it with intrinsics.
+//!
+//! Codes of data are unsigned, those of weights signed, and four neighbours of each are multiplied and added to one sum of 32
+//! bits at a time. The processor has one instruction for that (`vpdpbusd`, of VNNI), or one that adds two products in 16
+//! bits (`vpmaddubsw`), which is exact if they fit: if two neighbours of the weights are together at most 128 from 0, as
+//! NNCF makes them if it is asked to. Others are widened to 16 bits first, and so is the data.
+
+use crate::isa::{Lanes, Portable};
+use crate::product::activation::Activation;
+
+/// Vectors of what sums of codes become.
+pub(super) trait CodeLanes<const N: usize>: Lanes<N> {
+    fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats;
+}
+
+/// Vectors that multiply `W` codes of data of type `C` with as many of weights at once.
+pub(super) trait DotCodes<C, const W: usize, const N: usize>: CodeLanes<N> {
+    /// Codes of data for all lanes.
+    type Left: Copy;
+    /// Codes of weights for each lane.
+    type Right: Copy;
+    fn left(self, codes: [C; W]) -> Self::Left;
+    fn right(self, codes: &[[i8; W]; N]) -> Self::Right;
+    /// Adds the products to sums.
+    fn dot(self, sums: Self::Words, left: Self::Left, right: Self::Right) -> Self::Words;
+}
+
+/// Vectors that take `T` taps at once, from as many channels as `T` vectors have sums.
+pub(super) trait TapLanes<const T: usize, const N: usize>: CodeLanes<N> {
+    /// The codes of the taps, in the order of [`channel_of_lane`].
+    fn interleaved(self, codes: [&[[u8; N]; T]; T]) -> [Self::Words; T];
+    /// Adds their products to the sums of a vector. Two taps have weights of 16 bits, four of 8.
+    fn add_taps(self, sums: Self::Words, codes: Self::Words, weights: &[[u8; 4]; N])
+    -> Self::Words;
+    /// The sums in the order of their channels.
+    fn in_order(self, sums: [Self::Words; T]) -> [Self::Words; T];
+}
+
+/// Which channel of a block a lane of as many vectors has as there are taps at once: as the processor interleaves their codes.
+pub(super) fn channel_of_lane(lane: usize, lanes: usize, taps_at_once: usize) -> usize {
+    let (vector, lane) = (lane / lanes, lane % lanes);
+    lane / 4 * 4 * taps_at_once + vector * 4 + lane % 4
+}
+
+/// The first of some vectors.
+#[inline(always)]
+pub(super) fn load_sums<L: Lanes<N>, const N: usize, const V: usize>(
+    lanes: L,
+    numbers: &[[i32; N]; V],
+) -> [L::Words; V] {
+    let mut sums = [lanes.load_i32(&numbers[0]); V];
+    for vector in 1..V {
+        sums[vector] = lanes.load_i32(&numbers[vector]);
+    }
+    sums
+}
+
+impl CodeLanes<8> for Portable {
+    #[inline(always)]
+    fn activated(self, x: [f32; 8], activation: Activation) -> [f32; 8] {
+        x.map(|x| activation.apply(pulp::Scalar::new(), x))
+    }
+}
+
+impl DotCodes<u8, 4, 8> for Portable {
+    type Left = [i32; 4];
+    type Right = [[i8; 4]; 8];
+
+    #[inline(always)]
+    fn left(self, codes: [u8; 4]) -> [i32; 4] {
+        codes.map(i32::from)
+    }
+
+    #[inline(always)]
+    fn right(self, codes: &[[i8; 4]; 8]) -> [[i8; 4]; 8] {
+        *codes
+    }
+
+    #[inline(always)]
+    fn dot(self, sums: [u32; 8], left: [i32; 4], right: [[i8; 4]; 8]) -> [u32; 8] {
+        std::array::from_fn(|lane| {
+            let products = left.iter().zip(right[lane]).map(|(a, b)| a * i32::from(b));
+            sums[lane].wrapping_add_signed(products.sum())
+        })
+    }
+}
+
+/// Each lane has two codes of 16 bits.
+impl TapLanes<2, 8> for Portable {
+    #[inline(always)]
+    fn interleaved(self, codes: [&[[u8; 8]; 2]; 2]) -> [[u32; 8]; 2] {
+        let [first, second] = codes.map(|codes| codes.as_flattened());
+        let mut pairs = [[0; 8]; 2];
+        for (lane, pair) in pairs.as_flattened_mut().iter_mut().enumerate() {
+            let channel = channel_of_lane(lane, 8, 2);
+            *pair = u32::from(first[channel]) | u32::from(second[channel]) << 16;
+        }
+        pairs
+    }
+
+    #[inline(always)]
+    fn add_taps(self, sums: [u32; 8], codes: [u32; 8], weights: &[[u8; 4]; 8]) -> [u32; 8] {
+        std::array::from_fn(|lane| {
+            let [a, b, c, d] = weights[lane];
+            let [one, other] = [[a, b], [c, d]].map(|it| i32::from(i16::from_le_bytes(it)));
+            let [first, second] = [codes[lane] & 0xffff, codes[lane] >> 16].map(u32::cast_signed);
+            sums[lane].wrapping_add_signed(first * one + second * other)
+        })
+    }
+
+    #[inline(always)]
+    fn in_order(self, sums: [[u32; 8]; 2]) -> [[u32; 8]; 2] {
+        let mut ordered = sums;
+        for (lane, sum) in sums.as_flattened().iter().enumerate() {
+            ordered.as_flattened_mut()[channel_of_lane(lane, 8, 2)] = *sum;
+        }
+        ordered
+    }
+}
