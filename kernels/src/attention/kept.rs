@@ -21,8 +21,7 @@ impl EvalOp for AddendOfKept {
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let keep = args_1!(inputs);
-        let kept = keep.try_as_plain_ram()?;
-        let kept = kept.as_slice::<bool>()?;
+        let kept = keep.try_as_plain_ram()?.as_slice::<bool>()?;
         // SAFETY: each element is written.
         #[allow(unsafe_code)]
         let mut output = unsafe { unwritten_output::<f32>("AddendOfKept", keep.shape())? };

@@ -6,7 +6,7 @@ use pulp::{Arch, Simd, WithSimd};
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
 use crate::memory::{Aligned, Scratch};
-use crate::rows::interleave;
+use crate::strided::interleave;
 use crate::threads::fill_rows;
 
 /// The vector instructions of the machine, found once.
