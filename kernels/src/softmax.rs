@@ -5,8 +5,8 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
-use crate::checks::expect_inputs;
-use crate::memory::unwritten_output;
+use crate::checks::{expect_inputs, extent};
+use crate::memory::{filled_output, floats};
 use crate::product::activation::exp;
 use crate::product::{Output, SHARES, Vectors, for_each_columns, load, shares, store};
 use crate::threads::{fill_rows, threads_for};
@@ -142,49 +142,43 @@ impl EvalOp for SoftmaxOfAxis {
         let size = *shape.get(axis).with_context(|| {
             format!("SoftmaxOfAxis: the data has shape {shape:?}, but must have axis {axis}")
         })?;
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>("SoftmaxOfAxis", shape)? };
-        if output.len() == 0 {
-            return Ok(tvec!(output.into_tvalue()));
-        }
-        let inner: usize = shape[axis + 1..].iter().product();
-        let outer: usize = shape[..axis].iter().product();
-        let data = data.try_as_plain_ram()?;
-        let data = data.as_slice::<f32>()?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<f32>()?;
-        let (vectors, work) = (Vectors::detect(), elements.len().saturating_mul(WORK));
-        if inner == 1 {
-            fill_rows(elements, size, work, |first, output| {
-                output.copy_from_slice(&data[first * size..][..output.len()]);
-                vectors.run(SoftmaxRows { rows: output, size });
-                TractResult::Ok(())
-            })?;
-            return Ok(tvec!(output.into_tvalue()));
-        }
+        let inner = extent(&shape[axis + 1..]);
         let block = size * inner;
+        let data = floats(&data)?;
+        let (vectors, work) = (Vectors::detect(), data.len().saturating_mul(WORK));
         let columns = |data: &[f32], columns: Range<usize>, output: Output| {
             vectors.run(SoftmaxColumns { data, distance: inner, rows: size, columns, output });
         };
-        let work_of_block = work / outer;
-        if threads_for(work_of_block) == 1 {
-            fill_rows(elements, block, work, |first, elements| {
-                let blocks = data[first * block..].chunks_exact(block);
-                for (data, elements) in blocks.zip(elements.chunks_exact_mut(block)) {
-                    columns(data, 0..inner, Output::matrix(elements, inner));
-                }
-                TractResult::Ok(())
-            })?;
-        } else {
-            for (data, elements) in data.chunks_exact(block).zip(elements.chunks_exact_mut(block)) {
+        let fill = |output: &mut [f32]| {
+            if inner == 1 {
+                return fill_rows(output, size, work, |first, output| {
+                    output.copy_from_slice(&data[first * size..][..output.len()]);
+                    vectors.run(SoftmaxRows { rows: output, size });
+                    Ok(())
+                });
+            }
+            let work_of_block = work / (data.len() / block);
+            if threads_for(work_of_block) == 1 {
+                return fill_rows(output, block, work, |first, output| {
+                    let blocks = data[first * block..].chunks_exact(block);
+                    for (data, output) in blocks.zip(output.chunks_exact_mut(block)) {
+                        columns(data, 0..inner, Output::matrix(output, inner));
+                    }
+                    Ok(())
+                });
+            }
+            let mut blocks = data.chunks_exact(block).zip(output.chunks_exact_mut(block));
+            blocks.try_for_each(|(data, output)| {
                 let shares = shares(inner, work_of_block, SHARES);
-                for_each_columns(elements, inner, shares, work_of_block, |range, output| {
+                for_each_columns(output, inner, shares, work_of_block, |range, output| {
                     columns(data, range, output);
                     Ok(())
-                })?;
-            }
-        }
+                })
+            })
+        };
+        // SAFETY: each element is written.
+        #[allow(unsafe_code)]
+        let output = unsafe { filled_output("SoftmaxOfAxis", DatumType::F32, shape, fill)? };
         Ok(tvec!(output.into_tvalue()))
     }
 }
