@@ -7,7 +7,7 @@ use pulp::{Arch, Simd, WithSimd};
 use super::avx512;
 use crate::cost;
 use crate::memory::{Aligned, Scratch};
-use crate::rows::interleave;
+use crate::strided::interleave;
 use crate::threads::fill_rows;
 
 /// The vector instructions of the machine, found once.
