@@ -21,7 +21,6 @@ use tract_core::ops::nn::Reduce;
 use tract_core::ops::scan::Scan;
 
 use crate::quantized::FakeQuantize;
-use crate::transform::is_one_of;
 
 /// Gives its input as it is. Nothing that tract moves through a model passes it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use tract_core::internal::*;
 
 use crate::checks::extent;
-use crate::cost;
-use crate::memory::{LINE, unwritten_output};
-use crate::threads::fill_rows;
+use crate::memory::LINE;
+use crate::strided::concatenated;
+use crate::take::Run;
 
 /// The elements of its inputs, one input after the other along an axis, which is what tract's Concat computes.
 ///
@@ -18,46 +18,6 @@ pub(crate) struct Concatenation {
 impl_plain_op!(Concatenation, "Concatenation", info = |op| vec![format!("axis: {}", op.axis)]);
 
 impl Concatenation {
-    fn of_type<T: Datum + Copy>(&self, inputs: &[TValue], shape: &[usize]) -> TractResult<Tensor> {
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<T>("Concatenation", shape)? };
-        if output.len() == 0 {
-            return Ok(output);
-        }
-        let views: Vec<_> =
-            inputs.iter().map(|input| input.try_as_plain_ram()).collect::<TractResult<_>>()?;
-        // What each input has for an index of the axes before.
-        let mut parts = vec![];
-        let mut width = 0;
-        for (input, view) in inputs.iter().zip(&views) {
-            let part: usize = input.shape()[self.axis..].iter().product();
-            parts.push((width, part, view.as_slice::<T>()?));
-            width += part;
-        }
-        let fill = |first: usize, output: &mut [T]| {
-            let mut done = 0;
-            while done < output.len() {
-                let (outer, within) = ((first + done) / width, (first + done) % width);
-                // Parts without elements begin where the next one does.
-                let number = parts.partition_point(|(begin, ..)| *begin <= within) - 1;
-                let (begin, part, elements) = parts[number];
-                let skipped = within - begin;
-                let count = (part - skipped).min(output.len() - done);
-                let elements = &elements[outer * part + skipped..][..count];
-                output[done..][..count].copy_from_slice(elements);
-                done += count;
-            }
-            TractResult::Ok(())
-        };
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<T>()?;
-        let line = LINE / size_of::<T>();
-        let work = cost::COPIED_BYTE.of(size_of_val(elements));
-        fill_rows(elements, line, work, |number, output| fill(number * line, output))?;
-        Ok(output)
-    }
-
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let facts: TVec<TypedFact> =
             inputs.iter().map(|input| TypedFact::shape_and_dt_of(input)).collect();
@@ -66,9 +26,11 @@ impl Concatenation {
         // tract has a loop for a few elements of each input in turn, which goes round for no elements, too.
         let of_one = extent(&shape[self.axis..]).saturating_mul(fact.datum_type.size_of());
         let few = !shape.contains(&0) && of_one < inputs.len() * LINE;
+        let run = |input: &TValue| Run { first: 0, step: 1, count: input.shape()[self.axis] };
+        let parts = inputs.iter().map(|input| (&**input, run(input)));
         let output = match few {
             true => Tensor::stack_tensors(self.axis, &inputs)?,
-            false => dispatch_copy!(Self::of_type(fact.datum_type)(self, &inputs, shape))?,
+            false => concatenated("Concatenation", fact.datum_type, shape, self.axis, parts)?,
         };
         Ok(tvec!(output.into_tvalue()))
     }

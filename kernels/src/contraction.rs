@@ -3,13 +3,15 @@
 use std::ops::Range;
 
 use tract_core::internal::*;
+use tract_core::ndarray::Dimension;
 use tract_core::ops::einsum::EinSum;
 
 use crate::checks::{expect_inputs, volume};
 use crate::cost;
-use crate::memory::{unwritten_output, zero_output};
+use crate::memory::{filled_output, floats, zero_output};
 use crate::product::activation::Activation;
 use crate::product::{OperandA, Output, PackedB, PackedGemm, SHARES, Tile, Vectors};
+use crate::strided::strides;
 use crate::threads::Division;
 
 /// A product of matrices, or of many: which axes of the two factors and of the result belong together. The last axis
@@ -168,15 +170,6 @@ impl Contraction {
     }
 }
 
-/// The distances of neighbours along each axis of a tensor. If it has no elements they may not fit, and are the largest that do.
-pub(crate) fn strides(shape: &[usize]) -> TVec<usize> {
-    let mut strides = tvec![1usize; shape.len()];
-    for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis].saturating_mul(shape[axis]);
-    }
-    strides
-}
-
 /// A contraction of known shapes.
 #[derive(Debug)]
 pub(crate) struct ContractionSizes {
@@ -249,16 +242,13 @@ impl ContractionSizes {
     }
 
     /// Calls a function with each product of two matrices: the index along the axes of the batch, the rows, and a part
-    /// of the output that begins with the first of these. Threads share the first axes of the output.
+    /// of the output that begins with the first of these. Threads share the first axes of the output, which has elements.
     pub fn for_each(
         &self,
         shares: OutputShares,
         output: &mut [f32],
         product: impl Fn(&[usize], Range<usize>, &mut [f32]) -> TractResult<()> + Send + Sync,
     ) -> TractResult<()> {
-        if output.is_empty() {
-            return Ok(());
-        }
         let OutputShares { unit, outer, together, division, .. } = shares;
         division.fill_rows(output, together * unit, |first, output| {
             let step = if outer == 1 { output.len() } else { unit };
@@ -273,23 +263,14 @@ impl ContractionSizes {
                 };
                 let rows = range(&self.rows);
                 let batch: TVec<Range<usize>> = self.batch.iter().map(range).collect();
-                let mut index: TVec<usize> = batch.iter().map(|range| range.start).collect();
-                loop {
+                let sizes: TVec<usize> = batch.iter().map(Range::len).collect();
+                for steps in tract_ndarray::indices(&*sizes) {
+                    let index = batch.iter().zip(steps.slice());
+                    let index: TVec<usize> =
+                        index.map(|(range, step)| range.start + step).collect();
                     let place = offset(&index, &self.batch, |axis| axis.output);
                     let place = place + rows.start * self.rows.output - begin;
                     product(&index, rows.clone(), &mut output[place..])?;
-                    // The next one: the last axis moves first.
-                    let next = (0..index.len()).rev().find(|axis| {
-                        index[*axis] += 1;
-                        let moves = index[*axis] < batch[*axis].end;
-                        if !moves {
-                            index[*axis] = batch[*axis].start;
-                        }
-                        moves
-                    });
-                    if next.is_none() {
-                        break;
-                    }
                 }
             }
             Ok(())
@@ -321,17 +302,12 @@ impl Contraction {
         if depth == 0 {
             return Ok(tvec!(zero_output("MatMul", &sizes.shape)?.into_tvalue()));
         }
-        // SAFETY: all columns of all rows of each matrix are written: the depth is not 0.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>("MatMul", &sizes.shape)? };
-        let (left, right) = (left.try_as_plain_ram()?, right.try_as_plain_ram()?);
-        let (left, right) = (left.as_slice::<f32>()?, right.as_slice::<f32>()?);
-        let mut view = output.try_as_plain_ram_mut()?;
+        let (left, right) = (floats(left)?, floats(right)?);
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
         // Each part packs the right factor. So rows are not parted into too few.
         const ROWS: usize = 64;
-        sizes.for_each(sizes.shares(ROWS), view.as_slice_mut()?, |index, rows, output| {
+        let multiply = |index: &[usize], rows: Range<usize>, output: &mut [f32]| {
             let first =
                 offset(index, &sizes.batch, |axis| axis.left) + rows.start * sizes.rows.left;
             let packed =
@@ -356,7 +332,11 @@ impl Contraction {
             };
             product.run(vectors);
             Ok(())
-        })?;
+        };
+        let fill = |output: &mut [f32]| sizes.for_each(sizes.shares(ROWS), output, multiply);
+        // SAFETY: all columns of all rows of each matrix are written: the depth is not 0.
+        #[allow(unsafe_code)]
+        let output = unsafe { filled_output("MatMul", DatumType::F32, &sizes.shape, fill)? };
         Ok(tvec!(output.into_tvalue()))
     }
 
@@ -496,10 +476,5 @@ mod tests {
             assert_eq!(*found[0], Tensor::zero::<f32>(&[left[0], left[1], right[2]])?);
         }
         Ok(())
-    }
-
-    #[test]
-    fn distances_that_do_not_fit() {
-        assert_eq!(*strides(&[0, 1 << 40, 1 << 40, 3]), [usize::MAX, 3 << 40, 3, 1]);
     }
 }

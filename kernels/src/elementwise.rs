@@ -9,10 +9,10 @@ use tract_core::ops::math;
 
 use crate::checks::expect_input_count;
 use crate::cost::{self, Cost};
-use crate::memory::{self, Scratch, unwritten_output};
+use crate::memory::{self, Scratch, floats, unwritten_output};
 use crate::product::Vectors;
 use crate::product::activation::{Activate, Activation};
-use crate::rows::row_begins;
+use crate::strided::{StridedAxis, broadcast_strides, copy_rows, merge_axes, row_begins};
 use crate::threads::fill_rows;
 
 /// How many elements are computed at once, so that what is between two functions stays in the first-level cache.
@@ -118,7 +118,7 @@ impl Unary {
             Unary::Other(op) => {
                 let mut tensor = Tensor::from_shape(&[numbers.len()], numbers)?;
                 op.eval_in_place(&mut tensor, None)?;
-                numbers.copy_from_slice(tensor.try_as_plain_ram()?.as_slice::<f32>()?);
+                numbers.copy_from_slice(floats(&tensor)?);
             }
         }
         Ok(())
@@ -214,80 +214,44 @@ fn each<S: Simd>(
     simd.partial_store_f32s(rest, last);
 }
 
-/// Where the elements of an input are for those of the output.
-struct BroadcastLayout {
-    /// Sizes of the output's axes. Neighbours along which each input goes on, or stays, are one axis.
-    sizes: TVec<usize>,
-    /// For each input, how far its elements are apart along these axes; 0 where it stays.
-    strides: TVec<TVec<usize>>,
-}
+/// Where the elements of inputs are for those of the output.
+struct BroadcastLayout(TVec<StridedAxis<TVec<usize>>>);
 
 impl BroadcastLayout {
-    /// Of an output without elements the sizes and the distances may not fit, and are the largest that do.
     fn new(shape: &[usize], inputs: &[&[usize]]) -> BroadcastLayout {
-        // From the last axis to the first.
-        let mut axes: Vec<(usize, TVec<bool>)> = vec![];
-        for axis in (0..shape.len()).rev().filter(|axis| shape[*axis] != 1) {
-            let moves: TVec<bool> = inputs.iter().map(|shape| shape[axis] != 1).collect();
-            match axes.last_mut() {
-                Some((size, before)) if *before == moves => {
-                    *size = size.saturating_mul(shape[axis])
-                }
-                _ => axes.push((shape[axis], moves)),
-            }
-        }
-        let strides = (0..inputs.len()).map(|input| {
-            let mut volume = 1usize;
-            let of_axis = |(size, moves): &(usize, TVec<bool>)| match moves[input] {
-                true => {
-                    let stride = volume;
-                    volume = volume.saturating_mul(*size);
-                    stride
-                }
-                false => 0,
-            };
-            let mut strides: TVec<usize> = axes.iter().map(of_axis).collect();
-            strides.reverse();
-            strides
+        let strides: TVec<_> = inputs.iter().map(|shape| broadcast_strides(shape)).collect();
+        let axes = shape.iter().enumerate().map(|(axis, size)| {
+            let strides: TVec<usize> = strides.iter().map(|strides| strides[axis]).collect();
+            (*size, strides)
         });
-        let strides = strides.collect();
-        BroadcastLayout { sizes: axes.iter().rev().map(|(size, _)| *size).collect(), strides }
+        BroadcastLayout(merge_axes(axes))
     }
 
     /// How many elements follow each other in the output, and in each input or not at all.
     fn row(&self) -> usize {
-        self.sizes.last().copied().unwrap_or(1)
+        self.0.last().map_or(1, |(size, _)| *size)
     }
 
     /// For the rows of the output from a number on, the elements of an input that they begin with.
     fn row_begins(&self, input: usize, row: usize) -> impl Iterator<Item = usize> {
-        let outer = self.sizes.len().saturating_sub(1);
-        let axes = self.sizes.iter().copied().zip(self.strides[input].iter().copied());
-        row_begins(axes.take(outer), row)
+        let outer = self.0.len().saturating_sub(1);
+        row_begins(&self.0[..outer], input, row)
     }
 
-    /// Whether elements of an input follow each other along a row, or it stays.
-    fn moves_along_rows(&self, input: usize) -> bool {
-        self.strides[input].last().is_some_and(|stride| *stride != 0)
+    /// How far elements of an input are apart along a row: 1, or 0 where it stays.
+    fn stride_of_rows(&self, input: usize) -> usize {
+        self.0.last().map_or(0, |(_, strides)| strides[input])
     }
 
     /// Whether all elements of the output meet the same one of an input.
     fn stays(&self, input: usize) -> bool {
-        self.strides[input].iter().all(|stride| *stride == 0)
+        self.0.iter().all(|(_, strides)| strides[input] == 0)
     }
 
     /// Whether an input has the elements of the output, one for one.
     fn is_whole(&self, input: usize) -> bool {
-        self.strides[input].iter().all(|stride| *stride != 0)
+        self.0.iter().all(|(_, strides)| strides[input] != 0)
     }
-}
-
-/// Where the elements of an input are.
-#[derive(Clone, Copy)]
-enum Place<'a> {
-    Input(&'a [f32]),
-    /// They are in the output, which takes their memory.
-    Output,
 }
 
 impl Elementwise {
@@ -327,11 +291,12 @@ impl Elementwise {
         (blocks, taken.len())
     }
 
-    /// Computes some elements of the output, from a number of them on, with these [blocks](Self::blocks).
+    /// Computes some elements of the output, from a number of them on, with these [blocks](Self::blocks). An input may be in the
+    /// output, which takes its memory.
     fn fill(
         &self,
         layout: &BroadcastLayout,
-        places: &[Place],
+        inputs: &[Option<&[f32]>],
         (block_of_step, count): (&[usize], usize),
         first: usize,
         output: &mut [f32],
@@ -353,26 +318,25 @@ impl Elementwise {
             let mut operands: TVec<Operand> = tvec![];
             for (input, block) in of_inputs.iter_mut().enumerate() {
                 let block = &mut block[..count];
-                let elements = match places[input] {
-                    Place::Output => {
-                        block.copy_from_slice(output);
-                        operands.push(Operand::Elements(block));
-                        continue;
-                    }
-                    Place::Input(elements) => elements,
+                let Some(elements) = inputs[input] else {
+                    block.copy_from_slice(output);
+                    operands.push(Operand::Elements(block));
+                    continue;
                 };
                 operands.push(if layout.stays(input) {
                     Operand::Number(elements[0])
                 } else if layout.is_whole(input) {
                     Operand::Elements(&elements[begin..][..count])
                 } else if row < SHORT {
-                    spread(layout, input, elements, begin, block);
+                    let begins = layout.row_begins(input, begin / row);
+                    let stride = layout.stride_of_rows(input);
+                    copy_rows(elements, begins, (row, stride), begin % row, block);
                     Operand::Elements(block)
                 } else {
                     let of_row = layout.row_begins(input, begin / row).next().unwrap_or(0);
-                    match layout.moves_along_rows(input) {
-                        true => Operand::Elements(&elements[of_row + begin % row..][..count]),
-                        false => Operand::Number(elements[of_row]),
+                    match layout.stride_of_rows(input) {
+                        0 => Operand::Number(elements[of_row]),
+                        _ => Operand::Elements(&elements[of_row + begin % row..][..count]),
                     }
                 });
             }
@@ -405,29 +369,6 @@ impl Elementwise {
             done += count;
         }
         Ok(())
-    }
-}
-
-/// Elements of an input for those of the output, from a number on.
-fn spread(
-    layout: &BroadcastLayout,
-    input: usize,
-    elements: &[f32],
-    begin: usize,
-    mut block: &mut [f32],
-) {
-    let row = layout.row();
-    let mut within = begin % row;
-    for of_row in layout.row_begins(input, begin / row) {
-        let (part, rest) = block.split_at_mut((row - within).min(block.len()));
-        match layout.moves_along_rows(input) {
-            true => part.copy_from_slice(&elements[of_row + within..][..part.len()]),
-            false => part.fill(elements[of_row]),
-        }
-        (block, within) = (rest, 0);
-        if block.is_empty() {
-            break;
-        }
     }
 }
 
@@ -468,19 +409,16 @@ impl EvalOp for Elementwise {
         if output.len() == 0 {
             return Ok(tvec!(output.into_tvalue()));
         }
-        let inputs = inputs.iter().map(|input| input.try_as_plain_ram());
-        let inputs: TVec<_> = inputs.collect::<TractResult<_>>()?;
-        let places = inputs.iter().map(|input| Ok(Place::Input(input.as_slice::<f32>()?)));
-        let mut places: TVec<Place> = places.collect::<TractResult<_>>()?;
+        let elements = inputs.iter().map(|input| floats(input).map(Some));
+        let mut elements: TVec<_> = elements.collect::<TractResult<_>>()?;
         if let Some(number) = own {
-            places.insert(number, Place::Output);
+            elements.insert(number, None);
         }
         let (blocks, count) = self.blocks();
         let costs = self.steps.iter().map(|step| step.cost().of(output.len()));
         let work = costs.fold(0, usize::saturating_add);
-        let mut view = output.try_as_plain_ram_mut()?;
-        fill_rows(view.as_slice_mut::<f32>()?, LINE, work, |line, output| {
-            self.fill(&layout, &places, (&blocks, count), line * LINE, output)
+        fill_rows(output.try_as_plain_ram_mut()?.as_slice_mut()?, LINE, work, |line, output| {
+            self.fill(&layout, &elements, (&blocks, count), line * LINE, output)
         })?;
         Ok(tvec!(output.into_tvalue()))
     }

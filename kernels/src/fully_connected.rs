@@ -8,7 +8,7 @@ use tract_core::internal::*;
 use crate::checks::expect_input_count;
 use crate::compressed::{self, CompressedMatrix, Precision};
 use crate::cost;
-use crate::memory::unwritten_output;
+use crate::memory::{floats, unwritten_output};
 use crate::product::activation::Activation;
 use crate::product::{Gemv, OperandA, Output, PackedB, PackedGemm, SHARES, Shares, Tile, Vectors};
 use crate::threads::Division;
@@ -103,9 +103,8 @@ impl FullyConnected {
         } else if let Some(packed) = others.find_map(|other| other.packed(weights, transposed)) {
             packed
         } else {
-            let elements = weights.try_as_plain_ram()?;
             let tile = Tile::of(Vectors::detect());
-            let packed = PackedB::pack(elements.as_slice()?, transposed, depth, columns, tile);
+            let packed = PackedB::pack(floats(weights)?, transposed, depth, columns, tile);
             LayerWeights::Packed(
                 packed.into(),
                 Origin { tensor: Arc::downgrade(weights), transposed },
@@ -168,8 +167,7 @@ impl FullyConnected {
             return Ok(tvec!(output.into_tvalue()));
         }
         let count = volume / columns;
-        let data = input.try_as_plain_ram()?;
-        let data = data.as_slice::<f32>()?;
+        let data = floats(&input)?;
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
         let division = || Division::of(cost::PRODUCT.of(volume.saturating_mul(depth)));
@@ -228,8 +226,7 @@ impl FullyConnected {
                 )?;
             }
             LayerWeights::Transposed(weights) => {
-                let weights = weights.try_as_plain_ram()?;
-                let weights = weights.as_slice::<f32>()?;
+                let weights = floats(weights)?;
                 division().fill_rows(elements, 1, |mut first, mut output| {
                     while !output.is_empty() {
                         let column = first % columns;

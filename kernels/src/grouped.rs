@@ -6,7 +6,7 @@ use tract_core::internal::*;
 
 use crate::checks::{check_volume, expect_inputs, listed};
 use crate::cost;
-use crate::memory::zero_output;
+use crate::memory::floats;
 use crate::product::activation::Activation;
 use crate::product::{Gemv, OperandA, PackedB, PackedGemm, Shares, Tile, Vectors};
 use crate::threads::Division;
@@ -25,24 +25,20 @@ const FEW_ROWS: usize = 4;
 
 impl GroupedProduct {
     fn shape<D: DimLike>(data: &[D], matrices: &[D], ends: &[D]) -> TractResult<TVec<D>> {
+        let shapes = || {
+            let [data, matrices, ends] = [data, matrices, ends].map(listed);
+            format!("data, matrices and ends have shapes {data}, {matrices} and {ends}")
+        };
         let ([rows, depth], [groups, columns, same_depth], [same_groups]) = (data, matrices, ends)
         else {
-            bail!(
-                "GroupedProduct: data, matrices and ends have shapes {}, {} and {}, but must have rank 2, 3 and 1",
-                listed(data),
-                listed(matrices),
-                listed(ends)
-            )
+            bail!("GroupedProduct: {}, but must have rank 2, 3 and 1", shapes())
         };
         // Open sizes are compared when it runs.
         let differ = |a: &D, b: &D| a.to_i64().is_ok() && b.to_i64().is_ok() && a != b;
         ensure!(
             !differ(depth, same_depth) && !differ(groups, same_groups),
-            "GroupedProduct: data, matrices and ends have shapes {}, {} and {}, but must have [rows, depth], \
-             [groups, columns, depth] and [groups]",
-            listed(data),
-            listed(matrices),
-            listed(ends)
+            "GroupedProduct: {}, but must have [rows, depth], [groups, columns, depth] and [groups]",
+            shapes()
         );
         Ok(tvec![rows.clone(), columns.clone()])
     }
@@ -122,8 +118,8 @@ fn plain<T: Datum + Copy + Default>(
     output: &mut Tensor,
 ) -> TractResult<()> {
     let (columns, depth) = (matrices.shape()[1], matrices.shape()[2]);
-    let (data, matrices) = (data.try_as_plain_ram()?, matrices.try_as_plain_ram()?);
-    let (data, matrices) = (data.as_slice::<T>()?, matrices.as_slice::<T>()?);
+    let data = data.try_as_plain_ram()?.as_slice::<T>()?;
+    let matrices = matrices.try_as_plain_ram()?.as_slice::<T>()?;
     let mut view = output.try_as_plain_ram_mut()?;
     let output = view.as_slice_mut::<T>()?;
     for (number, group) in groups.iter().enumerate() {
@@ -150,17 +146,13 @@ impl GroupedProduct {
         let groups = GroupedProduct::groups(ends.try_as_plain_ram()?.as_slice::<i64>()?, rows)?;
         let dt = data.datum_type();
         check_volume("GroupedProduct", dt, &shape)?;
-        let mut output = match dt {
-            DatumType::F32 => zero_output("GroupedProduct", &shape)?,
-            dt => Tensor::zero_dt(dt, &shape)?,
-        };
+        let mut output = Tensor::zero_dt(dt, &shape)?;
         if output.len() == 0 || depth == 0 {
             return Ok(tvec!(output.into_tvalue()));
         }
         match dt {
             DatumType::F32 => {
-                let (data, matrices) = (data.try_as_plain_ram()?, matrices.try_as_plain_ram()?);
-                let (data, matrices) = (data.as_slice::<f32>()?, matrices.as_slice::<f32>()?);
+                let (data, matrices) = (floats(&data)?, floats(&matrices)?);
                 let mut view = output.try_as_plain_ram_mut()?;
                 let output = view.as_slice_mut::<f32>()?;
                 let matrices = matrices.chunks_exact(columns * depth);

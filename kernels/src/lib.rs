@@ -38,9 +38,9 @@
 //! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
 //! | `normalization.rs` | LayerNormalization and RMSNormalization |
 //! | `elementwise.rs` | functions of elements, several at once |
-//! | `concat.rs`, `transposition.rs` | elements that are put in other places |
+//! | `concat.rs`, `slice.rs`, `take.rs`, `transposition.rs` | elements that are put in other places |
+//! | `strided.rs` | copies of elements, of which these are made |
 //! | `resize.rs` | axes that get other sizes |
-//! | `rows.rs` | where rows of an output begin in an input |
 //! | `softmax.rs` | Softmax along any axis |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
 //! | `compressed/` | constants that stay compressed, and products with them |
@@ -110,10 +110,10 @@ mod quantized;
 mod reduction;
 mod resize;
 mod rotary;
-mod rows;
 mod runtime;
 mod slice;
 mod softmax;
+mod strided;
 mod sums;
 mod take;
 pub mod threads;

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
+use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use tract_core::internal::*;
 use tract_core::tract_data::internal::vector_size;
 
@@ -275,6 +276,42 @@ pub(crate) unsafe fn unwritten_output_dt(
     check_volume(operator, dt, shape)?;
     // SAFETY: nobody reads an element that is not written, and to drop them takes no values.
     unsafe { Tensor::uninitialized_dt(dt, shape) }
+}
+
+/// An output of an operator, whose elements are written by `fill`, if there are any. `T` has the size of an element.
+///
+/// # Safety
+///
+/// `fill` gets elements that have no values yet. It writes each before it reads it, or fails, and what it writes are elements of the type.
+///
+/// # Errors
+///
+/// Those of [`check_volume`], and of `fill`.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn filled_output<T: Pod>(
+    operator: &str,
+    dt: DatumType,
+    shape: &[usize],
+    fill: impl FnOnce(&mut [T]) -> TractResult<()>,
+) -> TractResult<Tensor> {
+    // SAFETY: as the caller's.
+    let mut output = unsafe { unwritten_output_dt(operator, dt, shape)? };
+    if output.len() > 0 {
+        fill(cast_slice_mut(output.try_as_plain_ram_mut()?.as_bytes_mut()))?;
+    }
+    Ok(output)
+}
+
+/// The elements of a tensor of type F32.
+pub(crate) fn floats(tensor: &Tensor) -> TractResult<&[f32]> {
+    tensor.try_as_plain_ram()?.as_slice()
+}
+
+/// The elements of a tensor, as others of their size.
+pub(crate) fn elements<T: Pod>(tensor: &Tensor) -> TractResult<&[T]> {
+    let bytes = tensor.try_as_plain_ram()?.as_bytes();
+    // No bytes may be anywhere.
+    Ok(if bytes.is_empty() { &[] } else { cast_slice(bytes) })
 }
 
 /// A tensor whose bytes come from elsewhere: a file, for example. `read` fills parts of it, in any order and on the threads that tract

@@ -7,7 +7,7 @@ use tract_core::internal::*;
 
 use crate::checks::check_named_inputs;
 use crate::cost;
-use crate::memory::unwritten_output;
+use crate::memory::{filled_output, floats};
 use crate::product::{Vectors, load, store};
 use crate::sums::total;
 use crate::threads::fill_rows;
@@ -148,29 +148,20 @@ impl Normalization {
                 addend.shape()
             );
         }
+        let data = floats(&inputs[0])?;
+        let addend = inputs.get(1).map(|addend| floats(addend)).transpose()?;
+        let vectors = Vectors::detect();
+        let fill = |output: &mut [f32]| {
+            fill_rows(output, size, cost::ELEMENT.of(data.len()), |first, output| {
+                let data = &data[first * size..];
+                let addend = addend.map(|addend| &addend[first * size..]);
+                vectors.run(NormalizedRows { of: self, data, addend, size, output });
+                Ok(())
+            })
+        };
         // SAFETY: all rows are written.
         #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>(&self.name(), shape)? };
-        let inputs = inputs.iter().map(|input| input.try_as_plain_ram());
-        let inputs: TVec<_> = inputs.collect::<TractResult<_>>()?;
-        let data = inputs[0].as_slice::<f32>()?;
-        let addend = inputs.get(1).map(|input| input.as_slice::<f32>()).transpose()?;
-        if data.is_empty() {
-            return Ok(tvec!(output.into_tvalue()));
-        }
-        let mut view = output.try_as_plain_ram_mut()?;
-        let vectors = Vectors::detect();
-        let work = cost::ELEMENT.of(data.len());
-        fill_rows(view.as_slice_mut::<f32>()?, size, work, |first, output| {
-            vectors.run(NormalizedRows {
-                of: self,
-                data: &data[first * size..],
-                addend: addend.map(|addend| &addend[first * size..]),
-                size,
-                output,
-            });
-            TractResult::Ok(())
-        })?;
+        let output = unsafe { filled_output(&self.name(), DatumType::F32, shape, fill)? };
         Ok(tvec!(output.into_tvalue()))
     }
 

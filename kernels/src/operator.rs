@@ -131,3 +131,10 @@ macro_rules! pass_axes {
         }
     };
 }
+
+/// Whether an operator is of one of some types.
+macro_rules! is_one_of {
+    ($op:expr, $($kind:ty),+) => {
+        $($op.is::<$kind>())||+
+    };
+}

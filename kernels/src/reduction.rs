@@ -7,9 +7,9 @@ use tract_core::internal::*;
 
 use crate::checks::{expect_input_count, extent};
 use crate::cost;
-use crate::memory::{self, Scratch, unwritten_output};
+use crate::memory::{self, Scratch, filled_output, floats};
 use crate::product::{Vectors, load, store};
-use crate::sums::total;
+use crate::sums::fold_row;
 use crate::threads::fill_rows;
 
 /// What elements are reduced to.
@@ -53,6 +53,17 @@ impl Reducer {
             Reducer::Product => so_far * x,
             Reducer::Min => so_far.min(x),
             Reducer::Max => so_far.max(x),
+        }
+    }
+
+    /// Calls a function whose loops are compiled for each reducer.
+    #[inline(always)]
+    fn apart<R>(self, function: impl FnOnce(Reducer) -> R) -> R {
+        match self {
+            Reducer::Sum => function(Reducer::Sum),
+            Reducer::Product => function(Reducer::Product),
+            Reducer::Min => function(Reducer::Min),
+            Reducer::Max => function(Reducer::Max),
         }
     }
 
@@ -103,42 +114,28 @@ impl WithSimd for ReduceRows<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let rows = self.output.iter_mut().zip(self.rows.chunks_exact(self.size));
-        // Each of the loops has one function.
-        match self.reducer {
-            Reducer::Sum => rows.for_each(|(place, row)| *place = total::<S, false>(simd, row, 0.)),
-            Reducer::Product => {
-                rows.for_each(|(place, row)| *place = of_row(simd, Reducer::Product, row))
-            }
-            Reducer::Min => rows.for_each(|(place, row)| *place = of_row(simd, Reducer::Min, row)),
-            Reducer::Max => rows.for_each(|(place, row)| *place = of_row(simd, Reducer::Max, row)),
-        }
+        self.reducer.apart(
+            #[inline(always)]
+            |reducer| rows.for_each(|(place, row)| *place = of_row(simd, reducer, row)),
+        );
     }
 }
 
 #[inline(always)]
 fn of_row<S: Simd>(simd: S, reducer: Reducer, row: &[f32]) -> f32 {
     let neutral = simd.splat_f32s(reducer.neutral());
-    let (vectors, rest) = S::as_simd_f32s(row);
-    let (fours, others) = vectors.as_chunks::<4>();
-    // Four at a time do not wait for each other.
-    let mut so_far = [neutral; 4];
-    for four in fours {
-        for number in 0..4 {
-            so_far[number] = reducer.of(simd, so_far[number], four[number]);
-        }
-    }
-    let [a, b, c, d] = so_far;
-    let mut all = reducer.of(simd, reducer.of(simd, a, b), reducer.of(simd, c, d));
-    for vector in others {
-        all = reducer.of(simd, all, *vector);
-    }
-    if !rest.is_empty() {
-        // The other lanes are no elements.
-        let is_element = simd.mask_between_m32s(0, rest.len() as u32).mask();
-        let rest = simd.select_f32s(is_element, simd.partial_load_f32s(rest), neutral);
-        all = reducer.of(simd, all, rest);
-    }
-    reducer.of_lanes(simd, all)
+    let lanes = fold_row(
+        simd,
+        row,
+        neutral,
+        #[inline(always)]
+        |x| x,
+        #[inline(always)]
+        |so_far, x| reducer.of(simd, so_far, x),
+        #[inline(always)]
+        |a, b| reducer.of(simd, a, b),
+    );
+    reducer.of_lanes(simd, lanes)
 }
 
 /// Of the elements of some columns: `rows` begin with the first of these, and are `size` elements apart.
@@ -155,12 +152,10 @@ impl WithSimd for ReduceColumns<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        match self.reducer {
-            Reducer::Sum => self.reduce(simd, Reducer::Sum),
-            Reducer::Product => self.reduce(simd, Reducer::Product),
-            Reducer::Min => self.reduce(simd, Reducer::Min),
-            Reducer::Max => self.reduce(simd, Reducer::Max),
-        }
+        self.reducer.apart(
+            #[inline(always)]
+            |reducer| self.reduce(simd, reducer),
+        );
     }
 }
 
@@ -176,30 +171,39 @@ impl ReduceColumns<'_> {
         let width = output.len().min(BLOCK);
         let mut block = Scratch::new(if count > ROWS { width } else { 0 });
         for (number, output) in output.chunks_mut(width.max(1)).enumerate() {
-            let rows = &rows[number * width..];
-            if count <= ROWS {
-                columns(simd, reducer, rows, size, count, output);
-                continue;
-            }
-            let block = &mut block[..output.len()];
-            for first in (0..count).step_by(ROWS) {
-                block.fill(reducer.neutral());
-                let rows = &rows[first * size..];
-                columns(simd, reducer, rows, size, ROWS.min(count - first), block);
-                columns(simd, reducer, block, 0, 1, output);
-            }
+            columns(simd, reducer, &rows[number * width..], [size, count], &mut block, output);
         }
     }
 }
 
-/// Reduces rows in a distance to what is there already.
+/// Reduces so many rows in a distance to what is there already, and many of them to a block before.
 #[inline(always)]
 fn columns<S: Simd>(
     simd: S,
     reducer: Reducer,
     rows: &[f32],
-    size: usize,
-    count: usize,
+    [size, count]: [usize; 2],
+    block: &mut [f32],
+    output: &mut [f32],
+) {
+    if count <= ROWS {
+        return few_rows(simd, reducer, rows, [size, count], output);
+    }
+    let block = &mut block[..output.len()];
+    for first in (0..count).step_by(ROWS) {
+        block.fill(reducer.neutral());
+        few_rows(simd, reducer, &rows[first * size..], [size, ROWS.min(count - first)], block);
+        few_rows(simd, reducer, block, [0, 1], output);
+    }
+}
+
+/// Reduces so many rows in a distance to what is there already.
+#[inline(always)]
+fn few_rows<S: Simd>(
+    simd: S,
+    reducer: Reducer,
+    rows: &[f32],
+    [size, count]: [usize; 2],
     output: &mut [f32],
 ) {
     const AT_ONCE: usize = 4;
@@ -250,12 +254,7 @@ fn short_rows<S: Simd>(simd: S, reducer: Reducer, rows: &[f32], output: &mut [f3
         let mut block = [0.; 2 * SHORT];
         let (all, block) = (&mut all[..width], &mut block[..width]);
         all.fill(reducer.neutral());
-        for first in (0..longer).step_by(ROWS) {
-            block.fill(reducer.neutral());
-            let rows = &rows[first * width..];
-            columns(simd, reducer, rows, width, ROWS.min(longer - first), block);
-            columns(simd, reducer, block, 0, 1, all);
-        }
+        columns(simd, reducer, rows, [width, longer], block, all);
         rest = &rows[longer * width..];
         each(reducer, all, output);
     }
@@ -288,30 +287,23 @@ impl ReductionOfAxes {
         let shape = fact.shape.as_concrete().context("tensors have known sizes")?;
         let count = extent(&data.shape()[self.axes.clone()]);
         let size = extent(&data.shape()[self.axes.end..]);
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>("ReductionOfAxes", shape)? };
-        let data = data.try_as_plain_ram()?;
-        let data = data.as_slice::<f32>()?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<f32>()?;
+        let data = floats(&data)?;
         let (reducer, vectors) = (self.reducer, Vectors::detect());
         let work = cost::ELEMENT.of(data.len());
-        if data.is_empty() {
-            elements.fill(reducer.neutral());
-        } else if size == 1 {
-            fill_rows(elements, 1, work, |first, output| {
-                vectors.run(ReduceRows {
-                    reducer,
-                    rows: &data[first * count..],
-                    size: count,
-                    output,
+        let fill = |output: &mut [f32]| {
+            if data.is_empty() {
+                output.fill(reducer.neutral());
+                return Ok(());
+            }
+            if size == 1 {
+                return fill_rows(output, 1, work, |first, output| {
+                    let rows = &data[first * count..];
+                    vectors.run(ReduceRows { reducer, rows, size: count, output });
+                    Ok(())
                 });
-                TractResult::Ok(())
-            })?;
-        } else {
+            }
             let of_threads = if size < SHORT { size } else { LINE };
-            fill_rows(elements, of_threads, work, |first, mut output| {
+            fill_rows(output, of_threads, work, |first, mut output| {
                 let mut at = first * of_threads;
                 while !output.is_empty() {
                     let (outer, column) = (at / size, at % size);
@@ -320,9 +312,12 @@ impl ReductionOfAxes {
                     let rows = &data[outer * count * size + column..];
                     vectors.run(ReduceColumns { reducer, rows, size, count, output: part });
                 }
-                TractResult::Ok(())
-            })?;
-        }
+                Ok(())
+            })
+        };
+        // SAFETY: each element is written.
+        #[allow(unsafe_code)]
+        let output = unsafe { filled_output("ReductionOfAxes", DatumType::F32, shape, fill)? };
         Ok(tvec!(output.into_tvalue()))
     }
 

@@ -1,11 +1,13 @@
 //! Axes of the data that get other sizes.
 
+use pulp::bytemuck::Pod;
 use tract_core::internal::*;
 
 use crate::checks::{expect_inputs, extent};
 use crate::cost;
-use crate::memory::{unwritten_output, unwritten_output_dt};
+use crate::memory::{elements, filled_output, floats};
 use crate::product::Vectors;
+use crate::strided::copy_rows;
 use crate::threads::fill_rows;
 
 /// What the elements of an axis are made of: each is the sum of a few elements of an axis of the data, its taps, each with a weight.
@@ -46,44 +48,40 @@ impl Taps {
     ///
     /// The data has no such axis, or a tap is not within it.
     pub fn sum(&self, operator: &str, data: &Tensor, axis: usize) -> TractResult<Tensor> {
-        let (mut shape, size, inner) = parts_of_shape(data, axis);
-        shape[axis] = self.len();
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>(operator, &shape)? };
-        let data = data.try_as_plain_ram()?;
-        let data = data.as_slice::<f32>()?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<f32>()?;
-        if elements.is_empty() {
-            return Ok(output);
-        }
-        let block = |number: usize| &data[number * size * inner..][..size * inner];
-        let taps = elements.len() / self.len() * self.taps.len().max(self.len());
-        let (vectors, work) = (Vectors::detect(), cost::TAP.of(taps));
-        if inner == 1 {
-            fill_rows(elements, self.len(), work, |first, elements| {
-                for (number, elements) in elements.chunks_exact_mut(self.len()).enumerate() {
-                    self.sum_row(block(first + number), elements);
-                }
-                TractResult::Ok(())
-            })?;
-        } else {
-            fill_rows(elements, inner, work, |first, elements| {
+        let (shape, size, inner) = self.parts_of_shape(data, axis);
+        let block = size * inner;
+        let data = floats(data)?;
+        let vectors = Vectors::detect();
+        let fill = |output: &mut [f32]| {
+            let taps = output.len() / self.len() * self.taps.len().max(self.len());
+            let work = cost::TAP.of(taps);
+            if inner == 1 {
+                return fill_rows(output, self.len(), work, |first, output| {
+                    for (row, output) in output.chunks_exact_mut(self.len()).enumerate() {
+                        self.sum_row(&data[(first + row) * size..][..size], output);
+                    }
+                    Ok(())
+                });
+            }
+            fill_rows(output, inner, work, |first, output| {
                 vectors.run(
                     #[inline(always)]
                     || {
-                        for (row, elements) in elements.chunks_exact_mut(inner).enumerate() {
+                        for (row, output) in output.chunks_exact_mut(inner).enumerate() {
                             let (number, at) =
                                 ((first + row) / self.len(), (first + row) % self.len());
-                            sum_rows(block(number), self.of(at), elements);
+                            sum_rows(&data[number * block..][..block], self.of(at), output);
                         }
                     },
                 );
-                TractResult::Ok(())
-            })?;
+                Ok(())
+            })
+        };
+        // SAFETY: each element is written.
+        #[allow(unsafe_code)]
+        unsafe {
+            filled_output(operator, DatumType::F32, &shape, fill)
         }
-        Ok(output)
     }
 
     /// The elements of a row, each of which is made of others of a row.
@@ -97,8 +95,7 @@ impl Taps {
         }
     }
 
-    /// Takes the one tap of each element along an axis of data of type `T`, whatever its weight, on the threads that share this
-    /// work.
+    /// Takes the one tap of each element along an axis of the data, whatever its weight, on the threads that share this work.
     ///
     /// # Errors
     ///
@@ -106,51 +103,59 @@ impl Taps {
     ///
     /// # Panics
     ///
-    /// The data has no such axis, an element has not one tap, or a tap is not within it.
-    pub fn pick<T: Datum + Copy>(
+    /// The data has no such axis, an element has not one tap, a tap is not within it, or the data is of a type whose elements
+    /// cannot be copied.
+    pub fn pick(&self, operator: &str, data: &Tensor, axis: usize) -> TractResult<Tensor> {
+        dispatch_copy_by_size!(Self::pick_of(data.datum_type())(self, operator, data, axis))
+    }
+
+    fn pick_of<T: Pod + Send + Sync>(
         &self,
         operator: &str,
-        data: &Tensor,
+        tensor: &Tensor,
         axis: usize,
     ) -> TractResult<Tensor> {
         assert_eq!(self.taps.len(), self.len(), "{operator}: an element has not one tap");
-        let (mut shape, size, inner) = parts_of_shape(data, axis);
-        shape[axis] = self.len();
-        // With a type that is quantised, that of the data.
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output_dt(operator, data.datum_type(), &shape)? };
-        let data = data.try_as_plain_ram()?;
-        let data = data.as_slice::<T>()?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<T>()?;
-        if elements.is_empty() {
-            return Ok(output);
-        }
+        let (shape, size, inner) = self.parts_of_shape(tensor, axis);
         let times = (inner == 1).then(|| self.times(size)).flatten();
-        let (row, work) = (self.len() * inner, cost::ELEMENT.of(elements.len()));
-        fill_rows(elements, row, work, |first, elements| {
-            for (number, elements) in elements.chunks_exact_mut(row).enumerate() {
-                let block = &data[(first + number) * size * inner..][..size * inner];
-                match times {
-                    Some(2) => repeat::<_, 2>(block, elements),
-                    Some(4) => repeat::<_, 4>(block, elements),
-                    Some(8) => repeat::<_, 8>(block, elements),
-                    _ if inner == 1 => {
-                        for (place, (at, _)) in elements.iter_mut().zip(&self.taps) {
-                            *place = block[*at];
+        let data = elements::<T>(tensor)?;
+        let fill = |output: &mut [T]| {
+            let (block, row) = (size * inner, self.len() * inner);
+            let work = cost::ELEMENT.of(output.len());
+            fill_rows(output, row, work, |first, output| {
+                let rows = data[first * block..].chunks_exact(block);
+                for (data, output) in rows.zip(output.chunks_exact_mut(row)) {
+                    match times {
+                        Some(2) => repeat::<_, 2>(data, output),
+                        Some(4) => repeat::<_, 4>(data, output),
+                        Some(8) => repeat::<_, 8>(data, output),
+                        _ if inner == 1 => {
+                            for (place, (at, _)) in output.iter_mut().zip(&self.taps) {
+                                *place = data[*at];
+                            }
                         }
-                    }
-                    _ => {
-                        for (places, (at, _)) in elements.chunks_exact_mut(inner).zip(&self.taps) {
-                            places.copy_from_slice(&block[at * inner..][..inner]);
+                        _ => {
+                            let begins = self.taps.iter().map(|(at, _)| at * inner);
+                            copy_rows(data, begins, (inner, 1), 0, output);
                         }
                     }
                 }
-            }
-            TractResult::Ok(())
-        })?;
-        Ok(output)
+                Ok(())
+            })
+        };
+        // SAFETY: each element is written.
+        #[allow(unsafe_code)]
+        unsafe {
+            filled_output(operator, tensor.datum_type(), &shape, fill)
+        }
+    }
+
+    /// The shape of the output, the size of the axis of the data, and how many elements are behind one of its positions.
+    fn parts_of_shape(&self, data: &Tensor, axis: usize) -> (TVec<usize>, usize, usize) {
+        let mut shape: TVec<usize> = data.shape().into();
+        let size = std::mem::replace(&mut shape[axis], self.len());
+        let inner = extent(&shape[axis + 1..]);
+        (shape, size, inner)
     }
 
     /// How often each element of an axis of this size is taken, if all are, one after the other.
@@ -167,13 +172,6 @@ fn repeat<T: Copy, const TIMES: usize>(data: &[T], elements: &mut [T]) {
     for (places, element) in elements.as_chunks_mut::<TIMES>().0.iter_mut().zip(data) {
         *places = [*element; TIMES];
     }
-}
-
-/// The shape, the size of an axis, and how many elements are behind one of its positions.
-fn parts_of_shape(data: &Tensor, axis: usize) -> (TVec<usize>, usize, usize) {
-    let shape: TVec<usize> = data.shape().into();
-    let inner = extent(&shape[axis + 1..]);
-    (shape.clone(), shape[axis], inner)
 }
 
 /// The sum of some rows of a block.
@@ -365,19 +363,19 @@ mod tests {
         let mut taps = Taps::default();
         [2, 0, 0, 1].iter().for_each(|at| taps.push([(*at, 1.)]));
         let data = Tensor::from_shape(&[2, 3, 2], &(0..12u8).collect::<Vec<_>>())?;
-        let inner = taps.pick::<u8>("Test", &data, 1)?;
+        let inner = taps.pick("Test", &data, 1)?;
         let expected = [4u8, 5, 0, 1, 0, 1, 2, 3, 10, 11, 6, 7, 6, 7, 8, 9];
         assert_eq!(inner, Tensor::from_shape(&[2, 4, 2], &expected)?);
-        let nothing = taps.pick::<u8>("Test", &Tensor::zero::<u8>(&[2, 3, 0])?, 1)?;
+        let nothing = taps.pick("Test", &Tensor::zero::<u8>(&[2, 3, 0])?, 1)?;
         assert_eq!(nothing.shape(), [2, 4, 0]);
-        let last = taps.pick::<u8>("Test", &Tensor::from_shape(&[1, 3], &[7u8, 8, 9])?, 1)?;
+        let last = taps.pick("Test", &Tensor::from_shape(&[1, 3], &[7u8, 8, 9])?, 1)?;
         assert_eq!(last, Tensor::from_shape(&[1, 4], &[9u8, 7, 7, 8])?);
         for times in [1, 2, 3, 4, 8] {
             let mut taps = Taps::default();
             (0..5 * times).for_each(|at| taps.push([(at / times, 1.)]));
             let data: Vec<u16> = (0..20).collect();
             for (shape, axis) in [([4, 5, 1], 1), ([2, 5, 2], 1), ([1, 4, 5], 2)] {
-                let found = taps.pick::<u16>("Test", &Tensor::from_shape(&shape, &data)?, axis)?;
+                let found = taps.pick("Test", &Tensor::from_shape(&shape, &data)?, axis)?;
                 let inner = shape[axis + 1..].iter().product();
                 let expected = data.chunks(inner).flat_map(|part| part.repeat(times));
                 let found = found.try_as_plain_ram()?.as_slice::<u16>()?.to_vec();

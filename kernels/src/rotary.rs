@@ -1,14 +1,13 @@
 //! Rotary position embedding, which turns pairs of elements of queries and keys by angles that depend on their positions
 //! ("RoFormer: Enhanced Transformer with Rotary Position Embedding", equation 34).
 
-use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
-use crate::checks::{expect_inputs, volume};
-use crate::contraction::strides;
+use crate::checks::expect_inputs;
 use crate::cost;
-use crate::memory::unwritten_output;
+use crate::memory::{filled_output, floats};
 use crate::product::Vectors;
+use crate::strided::{StridedAxis, broadcast_strides, row_begins};
 use crate::threads::fill_rows;
 
 /// `data * cos + rotated * sin`, where `rotated` has the second half of each row of `data`, negated, and then the first half.
@@ -21,48 +20,35 @@ pub(crate) struct RotaryEmbedding;
 /// As ONNX names it.
 const OPERATOR: &str = "RotaryEmbedding";
 
-/// Some rows. `cos` and `sin` have theirs in a distance, which may be 0.
-struct RotatedRows<'a> {
-    data: &'a [f32],
-    factors: [(&'a [f32], usize); 2],
-    size: usize,
-    output: &'a mut [f32],
-}
-
-impl WithSimd for RotatedRows<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        let RotatedRows { data, factors, size, output } = self;
-        let half = size / 2;
-        let rows = data.chunks_exact(size).zip(output.chunks_exact_mut(size)).enumerate();
-        for (number, (data, output)) in rows {
-            let [cos, sin] = factors.map(|(factor, stride)| &factor[number * stride..][..size]);
-            let (data, cos, sin) = (data.split_at(half), cos.split_at(half), sin.split_at(half));
-            let output = output.split_at_mut(half);
-            let first = output.0.iter_mut().zip(data.0).zip(data.1).zip(cos.0).zip(sin.0);
-            for ((((output, own), other), cos), sin) in first {
-                *output = own * cos - other * sin;
-            }
-            let second = output.1.iter_mut().zip(data.1).zip(data.0).zip(cos.1).zip(sin.1);
-            for ((((output, own), other), cos), sin) in second {
-                *output = own * cos + other * sin;
-            }
+/// Writes some rows. `cos` and `sin` have theirs in a distance, which may be 0.
+#[inline(always)]
+fn rotate_rows(data: &[f32], factors: [(&[f32], usize); 2], size: usize, output: &mut [f32]) {
+    let half = size / 2;
+    let rows = data.chunks_exact(size).zip(output.chunks_exact_mut(size)).enumerate();
+    for (number, (data, output)) in rows {
+        let [cos, sin] = factors.map(|(factor, stride)| &factor[number * stride..][..size]);
+        let (data, cos, sin) = (data.split_at(half), cos.split_at(half), sin.split_at(half));
+        let output = output.split_at_mut(half);
+        let first = output.0.iter_mut().zip(data.0).zip(data.1).zip(cos.0).zip(sin.0);
+        for ((((output, own), other), cos), sin) in first {
+            *output = own * cos - other * sin;
+        }
+        let second = output.1.iter_mut().zip(data.1).zip(data.0).zip(cos.1).zip(sin.1);
+        for ((((output, own), other), cos), sin) in second {
+            *output = own * cos + other * sin;
         }
     }
 }
 
 impl_plain_op!(RotaryEmbedding, OPERATOR);
 
-/// The distances of neighbours in a factor along each axis of the data: 0 along those where it has one element.
+/// The strides of a factor along each axis of the data.
 fn factor_strides(factor: &[usize], data: &[usize]) -> TractResult<TVec<usize>> {
     let fits = factor.len() == data.len()
         && factor.last() == data.last()
         && factor.iter().zip(data).all(|(factor, size)| factor == size || *factor == 1);
     ensure!(fits, "{OPERATOR}: a factor of shape {factor:?} does not fit to data of {data:?}");
-    let strides = strides(factor).into_iter().zip(factor);
-    Ok(strides.map(|(stride, size)| if *size > 1 { stride } else { 0 }).collect())
+    Ok(broadcast_strides(factor))
 }
 
 impl RotaryEmbedding {
@@ -76,42 +62,32 @@ impl RotaryEmbedding {
             size % 2 == 0,
             "{OPERATOR}: rows have {size} elements, but must have an even number"
         );
-        let rows = shape[shape.len() - 2];
-        let outer = &shape[..shape.len() - 2];
         let [cos_strides, sin_strides] =
             [&cos, &sin].map(|factor| factor_strides(factor.shape(), shape));
-        let strides = [cos_strides?, sin_strides?];
+        let strides = cos_strides?.into_iter().zip(sin_strides?);
+        let axes: TVec<StridedAxis<_>> =
+            shape.iter().zip(strides).map(|(size, (cos, sin))| (*size, [cos, sin])).collect();
+        let (outer, (rows, strides)) = (&axes[..shape.len() - 2], axes[shape.len() - 2]);
+        let (data, cos, sin) = (floats(&data)?, floats(&cos)?, floats(&sin)?);
+        let (unit, vectors) = (rows * size, Vectors::detect());
+        let fill = |output: &mut [f32]| {
+            fill_rows(output, unit, cost::ELEMENT.of(data.len()), |first, output| {
+                let units = data[first * unit..].chunks_exact(unit);
+                let units = units.zip(output.chunks_exact_mut(unit));
+                let begins = row_begins(outer, 0, first).zip(row_begins(outer, 1, first));
+                for ((data, output), (in_cos, in_sin)) in units.zip(begins) {
+                    let factors = [(&cos[in_cos..], strides[0]), (&sin[in_sin..], strides[1])];
+                    vectors.run(
+                        #[inline(always)]
+                        || rotate_rows(data, factors, size, output),
+                    );
+                }
+                Ok(())
+            })
+        };
         // SAFETY: all rows are written.
         #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>(OPERATOR, shape)? };
-        let [data, cos, sin] = [&data, &cos, &sin].map(|it| it.try_as_plain_ram());
-        let (data, cos, sin) = (data?, cos?, sin?);
-        let (data, factors) = (data.as_slice::<f32>()?, [cos.as_slice()?, sin.as_slice()?]);
-        let mut view = output.try_as_plain_ram_mut()?;
-        let view = view.as_slice_mut::<f32>()?;
-        let unit = rows * size;
-        if volume(shape).is_none_or(|elements| elements == 0) {
-            return Ok(tvec!(output.into_tvalue()));
-        }
-        let vectors = Vectors::detect();
-        fill_rows(view, unit, cost::ELEMENT.of(data.len()), |first, output| {
-            let data = &data[first * unit..][..output.len()];
-            let units = data.chunks_exact(unit).zip(output.chunks_exact_mut(unit)).enumerate();
-            for (number, (data, output)) in units {
-                let mut rest = first + number;
-                let mut begins = [0; 2];
-                for (axis, size) in outer.iter().enumerate().rev() {
-                    let index = rest % size;
-                    rest /= size;
-                    begins[0] += index * strides[0][axis];
-                    begins[1] += index * strides[1][axis];
-                }
-                let factor = |it: usize| (&factors[it][begins[it]..], strides[it][shape.len() - 2]);
-                let factors = [factor(0), factor(1)];
-                vectors.run(RotatedRows { data, factors, size, output });
-            }
-            TractResult::Ok(())
-        })?;
+        let output = unsafe { filled_output(OPERATOR, DatumType::F32, shape, fill)? };
         Ok(tvec!(output.into_tvalue()))
     }
 

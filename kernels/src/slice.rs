@@ -4,50 +4,12 @@ use tract_core::internal::*;
 use tract_core::ops::array::Slice;
 
 use crate::checks::expect_inputs;
-use crate::cost;
-use crate::memory::unwritten_output;
-use crate::threads::fill_rows;
+use crate::strided::concatenated;
+use crate::take::Run;
 
 /// What tract's Slice gives, on the threads that share this work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SliceOfAxis(pub Slice);
-
-impl SliceOfAxis {
-    /// From this index on. `shape` is that of the output.
-    fn of_type<T: Datum + Copy>(
-        &self,
-        data: &Tensor,
-        begin: usize,
-        shape: &[usize],
-    ) -> TractResult<Tensor> {
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<T>("SliceOfAxis", shape)? };
-        if output.len() == 0 {
-            return Ok(output);
-        }
-        // What follows each other in both tensors.
-        let inner: usize = shape[self.0.axis + 1..].iter().product();
-        let (row, distance) = (shape[self.0.axis] * inner, data.shape()[self.0.axis] * inner);
-        let data = data.try_as_plain_ram()?;
-        let data = &data.as_slice::<T>()?[begin * inner..];
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<T>()?;
-        let work = cost::COPIED_BYTE.of(size_of_val(elements));
-        fill_rows(elements, inner, work, |first, mut output| {
-            let mut at = first * inner;
-            while !output.is_empty() {
-                let (number, within) = (at / row, at % row);
-                let count = (row - within).min(output.len());
-                let (part, rest) = output.split_at_mut(count);
-                part.copy_from_slice(&data[number * distance + within..][..count]);
-                (at, output) = (at + count, rest);
-            }
-            TractResult::Ok(())
-        })?;
-        Ok(output)
-    }
-}
 
 impl_op!(
     SliceOfAxis,
@@ -75,7 +37,9 @@ impl EvalOp for SliceOfAxis {
             "SliceOfAxis: the data has shape {shape:?}, but must have indices {begin} to {end} on axis {axis}"
         );
         shape[*axis] = end - begin;
-        let output = dispatch_copy!(Self::of_type(data.datum_type())(self, &data, begin, &shape))?;
+        let part = (&*data, Run { first: begin, step: 1, count: end - begin });
+        let output =
+            concatenated("SliceOfAxis", data.datum_type(), &shape, *axis, [part].into_iter())?;
         Ok(tvec!(output.into_tvalue()))
     }
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
-use crate::checks::expect_inputs;
+use crate::checks::{expect_inputs, extent};
 use crate::cost;
-use crate::memory::unwritten_output;
+use crate::memory::{filled_output, floats};
 use crate::product::activation::exp;
 use crate::product::{Output, SHARES, Shares, Tile, Vectors, load, store};
 use crate::threads::Division;
@@ -130,51 +130,45 @@ impl SoftmaxOfAxis {
         let size = *shape.get(axis).with_context(|| {
             format!("SoftmaxOfAxis: the data has shape {shape:?}, but must have axis {axis}")
         })?;
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>("SoftmaxOfAxis", shape)? };
-        if output.len() == 0 {
-            return Ok(tvec!(output.into_tvalue()));
-        }
-        let inner: usize = shape[axis + 1..].iter().product();
-        let outer: usize = shape[..axis].iter().product();
-        let data = data.try_as_plain_ram()?;
-        let data = data.as_slice::<f32>()?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<f32>()?;
-        let vectors = Vectors::detect();
-        let division = Division::of(cost::SOFTMAX.of(elements.len()));
-        if inner == 1 {
-            division.fill_rows(elements, size, |first, output| {
-                output.copy_from_slice(&data[first * size..][..output.len()]);
-                vectors.run(SoftmaxRows { rows: output, size });
-                TractResult::Ok(())
-            })?;
-            return Ok(tvec!(output.into_tvalue()));
-        }
+        let inner = extent(&shape[axis + 1..]);
         let block = size * inner;
+        let data = floats(&data)?;
+        let vectors = Vectors::detect();
         let columns = |data: &[f32], columns: Range<usize>, output: Output| {
             vectors.run(SoftmaxColumns { data, distance: inner, rows: size, columns, output });
         };
-        let of_block = division.of_part(outer);
-        if of_block.threads() == 1 {
-            division.fill_rows(elements, block, |first, elements| {
-                let blocks = data[first * block..].chunks_exact(block);
-                for (data, elements) in blocks.zip(elements.chunks_exact_mut(block)) {
-                    columns(data, 0..inner, Output::matrix(elements, inner));
-                }
-                TractResult::Ok(())
-            })?;
-        } else {
+        let fill = |output: &mut [f32]| {
+            let division = Division::of(cost::SOFTMAX.of(data.len()));
+            if inner == 1 {
+                return division.fill_rows(output, size, |first, output| {
+                    output.copy_from_slice(&data[first * size..][..output.len()]);
+                    vectors.run(SoftmaxRows { rows: output, size });
+                    Ok(())
+                });
+            }
+            let of_block = division.of_part(data.len() / block);
+            if of_block.threads() == 1 {
+                return division.fill_rows(output, block, |first, output| {
+                    let blocks = data[first * block..].chunks_exact(block);
+                    for (data, output) in blocks.zip(output.chunks_exact_mut(block)) {
+                        columns(data, 0..inner, Output::matrix(output, inner));
+                    }
+                    Ok(())
+                });
+            }
             let panel = Tile::of(vectors).columns;
             let shares = Shares::of_columns(&of_block, [size, inner], panel, SHARES);
-            for (data, elements) in data.chunks_exact(block).zip(elements.chunks_exact_mut(block)) {
-                shares.for_each(elements, |share, output| {
+            let mut blocks = data.chunks_exact(block).zip(output.chunks_exact_mut(block));
+            blocks.try_for_each(|(data, output)| {
+                shares.for_each(output, |share, output| {
                     columns(data, share.columns, output);
                     Ok(())
-                })?;
-            }
-        }
+                })
+            })
+        };
+        // SAFETY: each element is written.
+        #[allow(unsafe_code)]
+        let output = unsafe { filled_output("SoftmaxOfAxis", DatumType::F32, shape, fill)? };
         Ok(tvec!(output.into_tvalue()))
     }
 

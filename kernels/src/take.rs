@@ -3,9 +3,7 @@
 use tract_core::internal::*;
 
 use crate::checks::check_volume;
-use crate::cost;
-use crate::memory::unwritten_output;
-use crate::threads::fill_rows;
+use crate::strided::concatenated;
 
 /// Positions on an axis, in the same distance: `first`, `first + step` and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +48,8 @@ pub fn take_runs(operator: &str, data: &Tensor, axis: usize, runs: &[Run]) -> Tr
     shape[axis] = count.with_context(|| format!("{operator}: there are too many positions"))?;
     check_volume(operator, data.datum_type(), &shape)?;
     let dt = data.datum_type();
-    if dt.is_copy() && !dt.is_quantized() && data.is_plain() {
-        return dispatch_copy!(of_type(dt)(operator, data, axis, runs, &shape));
+    if dt.is_copy() && data.is_plain() {
+        return concatenated(operator, dt, &shape, axis, runs.iter().map(|run| (data, *run)));
     }
     let mut output = Tensor::zero_dt(dt, &shape)?;
     let mut done = 0;
@@ -63,61 +61,6 @@ pub fn take_runs(operator: &str, data: &Tensor, axis: usize, runs: &[Run]) -> Tr
         }
     }
     Ok(output)
-}
-
-fn of_type<T: Datum + Copy>(
-    operator: &str,
-    data: &Tensor,
-    axis: usize,
-    runs: &[Run],
-    shape: &[usize],
-) -> TractResult<Tensor> {
-    // SAFETY: each element is written: each row has as many as the runs have positions.
-    #[allow(unsafe_code)]
-    let mut output = unsafe { unwritten_output::<T>(operator, shape)? };
-    if output.len() == 0 {
-        return Ok(output);
-    }
-    let inner: usize = shape[axis + 1..].iter().product();
-    let (row, row_of_data) = (shape[axis] * inner, data.shape()[axis] * inner);
-    let data = data.try_as_plain_ram()?;
-    let data = data.as_slice::<T>()?;
-    let mut view = output.try_as_plain_ram_mut()?;
-    let elements = view.as_slice_mut::<T>()?;
-    let work = cost::COPIED_BYTE.of(size_of_val(elements));
-    fill_rows(elements, row, work, |first, rows| {
-        let data = &data[first * row_of_data..];
-        for (row, data) in rows.chunks_exact_mut(row).zip(data.chunks_exact(row_of_data)) {
-            let mut rest = row;
-            for run in runs {
-                let (part, others) = rest.split_at_mut(run.count * inner);
-                rest = others;
-                of_run(*run, data, inner, part);
-            }
-        }
-        TractResult::Ok(())
-    })?;
-    Ok(output)
-}
-
-/// Copies what one run takes, so many elements for each position.
-fn of_run<T: Copy>(run: Run, data: &[T], inner: usize, output: &mut [T]) {
-    let Run { first, step, count } = run;
-    match step {
-        // It may begin anywhere.
-        _ if count == 0 => (),
-        1 => output.copy_from_slice(&data[first * inner..][..count * inner]),
-        0 if inner == 1 => output.fill(data[first]),
-        -1 if inner == 1 => {
-            let elements = data[..=first].iter().rev();
-            output.iter_mut().zip(elements).for_each(|(place, element)| *place = *element);
-        }
-        _ => {
-            for (places, position) in output.chunks_exact_mut(inner).zip(run.positions()) {
-                places.copy_from_slice(&data[position as usize * inner..][..inner]);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

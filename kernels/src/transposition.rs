@@ -3,112 +3,12 @@
 use tract_core::internal::*;
 
 use crate::checks::expect_inputs;
-use crate::cost;
-use crate::memory::unwritten_output;
-use crate::rows::{interleave, row_begins};
-use crate::threads::fill_rows;
+use crate::strided::transposed;
 
 /// Its input with the axes in another order, as ONNX's Transpose: axis `n` of the output is axis `perm[n]` of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transposition {
     pub perm: TVec<usize>,
-}
-
-/// Sizes of the output's axes, and how far elements along them are apart in the input. Neighbours that are neighbours in the input,
-/// too, are one axis, and those of size 1 are none.
-fn axes(shape: &[usize], perm: &[usize]) -> Vec<(usize, usize)> {
-    let stride_of = |axis: usize| shape[axis + 1..].iter().product::<usize>();
-    let mut axes: Vec<(usize, usize)> = vec![];
-    for axis in perm.iter().copied().filter(|axis| shape[*axis] != 1) {
-        let (size, stride) = (shape[axis], stride_of(axis));
-        match axes.last_mut() {
-            Some(last) if last.1 == size * stride => *last = (last.0 * size, stride),
-            _ => axes.push((size, stride)),
-        }
-    }
-    axes
-}
-
-impl Transposition {
-    fn of_type<T: Datum + Copy>(&self, data: &Tensor, shape: &[usize]) -> TractResult<Tensor> {
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<T>("Transposition", shape)? };
-        if output.len() == 0 {
-            return Ok(output);
-        }
-        let axes = axes(data.shape(), &self.perm);
-        let data = data.try_as_plain_ram()?;
-        let data = data.as_slice::<T>()?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<T>()?;
-        let Some((&(size, stride), outer)) = axes.split_last() else {
-            elements.copy_from_slice(data);
-            return Ok(output);
-        };
-        // How many rows have elements that are neighbours in the input.
-        let (width, outer) = match outer.split_last() {
-            Some((&(width, 1), outer)) => (width, outer),
-            _ => (1, outer),
-        };
-        let work = cost::TRANSPOSED_BYTE.of(size_of_val(elements));
-        fill_rows(elements, size, work, |first, mut output| {
-            let begins = row_begins(outer.iter().copied(), first / width);
-            if stride == 1 {
-                for (row, begin) in output.chunks_exact_mut(size).zip(begins) {
-                    row.copy_from_slice(&data[begin..][..size]);
-                }
-                return TractResult::Ok(());
-            }
-            let mut at = first % width;
-            for begin in begins {
-                let count = (width - at).min(output.len() / size);
-                if count == 0 {
-                    break;
-                }
-                let (these, rest) = output.split_at_mut(count * size);
-                let data = &data[begin + at..];
-                match size {
-                    2 => interleave::<2, _>(data, stride, these),
-                    3 => interleave::<3, _>(data, stride, these),
-                    4 => interleave::<4, _>(data, stride, these),
-                    _ => transpose(data, stride, these, count, size),
-                }
-                (at, output) = (0, rest);
-            }
-            Ok(())
-        })?;
-        Ok(output)
-    }
-}
-
-/// Writes so many rows of a size. An element of the next row is the next one of the data, and an element of the next column is
-/// `stride` further.
-fn transpose<T: Copy>(data: &[T], stride: usize, output: &mut [T], rows: usize, size: usize) {
-    const TILE: usize = 8;
-    for column in (0..size).step_by(TILE) {
-        let columns = (size - column).min(TILE);
-        for row in (0..rows).step_by(TILE) {
-            let count = (rows - row).min(TILE);
-            let data = &data[column * stride + row..];
-            let output = &mut output[row * size + column..];
-            if columns == TILE && count == TILE {
-                let tile: [[T; TILE]; TILE] = std::array::from_fn(|column| {
-                    data[column * stride..][..TILE].try_into().expect("it has this length")
-                });
-                for row in 0..TILE {
-                    let place = &mut output[row * size..][..TILE];
-                    place.copy_from_slice(&tile.map(|column| column[row]));
-                }
-            } else {
-                for row in 0..count {
-                    for column in 0..columns {
-                        output[row * size + column] = data[column * stride + row];
-                    }
-                }
-            }
-        }
-    }
 }
 
 impl_plain_op!(Transposition, "Transposition", info = |op| vec![format!("perm: {:?}", op.perm)]);
@@ -117,8 +17,11 @@ impl Transposition {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let [data] = expect_inputs("Transposition", ["data"], &inputs)?;
         self.check(data.rank(), &data.shape())?;
-        let shape: TVec<usize> = self.perm.iter().map(|axis| data.shape()[*axis]).collect();
-        let output = dispatch_copy!(Self::of_type(data.datum_type())(self, &data, &shape))?;
+        let output = dispatch_copy_by_size!(transposed(data.datum_type())(
+            "Transposition",
+            &data,
+            &self.perm
+        ))?;
         Ok(tvec!(output.into_tvalue()))
     }
 

@@ -98,17 +98,6 @@ impl Interpolate {
         }
         taps
     }
-
-    fn eval_t<T: Datum + Copy>(
-        &self,
-        mut data: Tensor,
-        axes: &[(usize, Taps)],
-    ) -> TractResult<Tensor> {
-        for (axis, taps) in axes {
-            data = taps.pick::<T>("Interpolate", &data, *axis)?;
-        }
-        Ok(data)
-    }
 }
 
 impl_op!(
@@ -188,9 +177,12 @@ impl EvalOp for Interpolate {
             return Ok(tvec!(input));
         }
         if let Mode::Nearest(_) = self.mode {
-            let input = input.into_tensor();
-            let output = dispatch_numbers!(Self::eval_t(dt)(self, input, &resized))?;
-            return Ok(tvec!(output.into_tvalue()));
+            ensure!(dt.is_number(), "{dt:?} is not a number");
+            let mut output = input;
+            for (axis, taps) in resized {
+                output = taps.pick("Interpolate", &output, axis)?.into_tvalue();
+            }
+            return Ok(tvec!(output));
         }
         let mut output = input.cast_to::<f32>()?;
         for (axis, taps) in resized {

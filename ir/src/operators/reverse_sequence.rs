@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use tract_openvino_kernels::{Run, take_runs};
+
 use super::{impl_op, integers};
 
 /// ReverseSequence-1: reverses the first elements along an axis. The second input says how many, for each
@@ -39,11 +41,10 @@ impl EvalOp for ReverseSequence {
                 continue;
             }
             let sequence = data.slice(self.batch_axis, number, number + 1)?;
-            let mut reversed = sequence.clone();
-            for from in 0..length {
-                let to = length - 1 - from;
-                reversed.assign_slice(to..to + 1, &sequence, from..from + 1, self.seq_axis)?;
-            }
+            let reversed = Run { first: length - 1, step: -1, count: length };
+            let rest = Run { first: length, step: 1, count: size - length };
+            let runs = [reversed, rest];
+            let reversed = take_runs("ReverseSequence", &sequence, self.seq_axis, &runs)?;
             output.assign_slice(number..number + 1, &reversed, 0..1, self.batch_axis)?;
         }
         Ok(tvec!(output.into_tvalue()))

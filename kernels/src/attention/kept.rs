@@ -14,8 +14,7 @@ impl_plain_op!(AddendOfKept, "AddendOfKept");
 impl AddendOfKept {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let keep = args_1!(inputs);
-        let kept = keep.try_as_plain_ram()?;
-        let kept = kept.as_slice::<bool>()?;
+        let kept = keep.try_as_plain_ram()?.as_slice::<bool>()?;
         // SAFETY: each element is written.
         #[allow(unsafe_code)]
         let mut output = unsafe { unwritten_output::<f32>("AddendOfKept", keep.shape())? };

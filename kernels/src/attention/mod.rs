@@ -13,14 +13,15 @@ use tract_core::internal::*;
 use tract_core::ndarray::Dimension;
 
 use crate::checks::expect_input_count;
-use crate::contraction::{AxisStrides, BatchAxis, Contraction, ContractionSizes, offset, strides};
+use crate::contraction::{AxisStrides, BatchAxis, Contraction, ContractionSizes, offset};
 use crate::isa::Instructions;
-use crate::memory::{Scratch, unwritten_output, zero_output};
+use crate::memory::{Scratch, floats, unwritten_output, zero_output};
 use crate::product::activation::Activation;
 use crate::product::{
     Addend, GemmBlock, OperandA, OperandB, Output, PackedB, PackedBatchOfB, PackedGemm, Tile,
     Vectors, parts,
 };
+use crate::strided::broadcast_strides;
 use codes::UnpackPage;
 pub(crate) use kept::AddendOfKept;
 pub use pages::{AppendToPages, CachePrecision, PageFormat, PagedFactor};
@@ -319,7 +320,7 @@ impl Attention {
         // SAFETY: all columns of all rows of each matrix are written: there are keys.
         #[allow(unsafe_code)]
         let mut output = unsafe { unwritten_output::<f32>(OPERATOR, &sizes.shape)? };
-        let plain = |slot: usize| inputs[slot].try_as_plain_ram()?.as_slice::<f32>();
+        let plain = |slot: usize| floats(&inputs[slot]);
         let queries = plain(self.scores.left)?;
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
@@ -549,8 +550,7 @@ fn strides_of(shape: &[usize], scores: &[usize], keys: usize) -> TractResult<TVe
         "it has shape {shape:?}, but must have {keys} elements in the last axis, and as many as the scores of shape {scores:?} \
          or one in each other axis"
     );
-    let strides = strides(shape).into_iter().zip(shape);
-    Ok(strides.map(|(stride, size)| if *size > 1 { stride } else { 0 }).collect())
+    Ok(broadcast_strides(shape))
 }
 
 impl Attention {

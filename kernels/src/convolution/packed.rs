@@ -8,7 +8,7 @@ use super::patches::ChannelsFirstWindow;
 use super::planes::{PlaneReduction, Planes};
 use super::products::{GroupWeights, Im2colGemm, prefers_rows};
 use crate::checks::expect_input_count;
-use crate::memory::unwritten_output;
+use crate::memory::{floats, unwritten_output};
 use crate::product::activation::Activation;
 
 /// A convolution whose weights are packed for this machine.
@@ -85,8 +85,7 @@ impl PackedConvolution {
         ensure!(!spec.data_format.c_is_last(), "the format of the data is {:?}", spec.data_format);
         let (outputs, inputs) = (spec.output_channels / group, spec.input_channels / group);
         let depth = inputs * spec.kernel_shape.iter().product::<usize>();
-        let weights = weights.try_as_plain_ram()?;
-        let weights = weights.as_slice::<f32>()?;
+        let weights = floats(weights)?;
         ensure!(!weights.is_empty(), "the weights have no elements");
         ensure!(weights.len() == group * outputs * depth, "the weights have another size");
         ensure!(bias.len() == spec.output_channels, "the bias has another size");
@@ -118,8 +117,7 @@ impl PackedConvolution {
 
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
-        let data = input.try_as_plain_ram()?;
-        let data = data.as_slice::<f32>()?;
+        let data = floats(&input)?;
         let sizes = input.shape();
         let axis = usize::from(self.spec.data_format.has_n());
         let rank = self.spec.rank() + axis + 1;

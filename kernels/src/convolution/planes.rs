@@ -6,7 +6,7 @@ use super::layouts::PatchLayoutCache;
 use super::patches::{Band, PatchLayout};
 use crate::checks::expect_input_count;
 use crate::cost;
-use crate::memory::{Scratch, unwritten_output};
+use crate::memory::{Scratch, floats, unwritten_output};
 use crate::product::activation::{Activation, below_zero};
 use crate::product::{Output, Vectors, max_or_second};
 use crate::threads::{Division, fill_rows};
@@ -246,10 +246,9 @@ impl PoolOfPlanes {
         };
         let planes =
             Planes { layout: &layout, kind, activation: Activation::Identity, slopes: None };
-        let data = input.try_as_plain_ram()?;
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
-        planes.run(data.as_slice()?, sizes[axis], 1, elements)?;
+        planes.run(floats(&input)?, sizes[axis], 1, elements)?;
         if let PoolOf::Mean | PoolOf::MeanWithPadding = self.of {
             let mut counts = Scratch::new(window.pixels());
             match self.of {

@@ -8,7 +8,7 @@ use super::avx512;
 use crate::cost;
 use crate::isa::Vectors;
 use crate::memory::{Aligned, Scratch};
-use crate::rows::interleave;
+use crate::strided::interleave;
 use crate::threads::fill_rows;
 
 /// The size of a tile, in elements.

@@ -42,14 +42,6 @@ pub(super) fn is_single(fact: &TypedFact) -> bool {
     fact.datum_type == DatumType::F32 && fact.is_plain()
 }
 
-/// Whether an operator is of one of some types.
-macro_rules! is_one_of {
-    ($op:expr, $($kind:ty),+) => {
-        $($op.is::<$kind>())||+
-    };
-}
-pub(crate) use is_one_of;
-
 /// Whether a node is a function of two numbers.
 pub(super) fn is_binary<O: BinMiniOp>(node: &TypedNode) -> bool {
     binary(node).is_some_and(|op| op.is::<O>())

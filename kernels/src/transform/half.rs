@@ -23,7 +23,7 @@ use tract_core::ops::math;
 use tract_core::ops::nn::{Reduce, Reducer, Resize, RmsNorm, Softmax};
 use tract_core::ops::scan::Scan;
 
-use super::found::{Found, is_one_of, is_single, unique_name};
+use super::found::{Found, is_single, unique_name};
 use super::rule::{Outcome, RegisteredMovement, Session};
 use crate::product::half::round_to_half;
 

@@ -35,7 +35,6 @@ use tract_core::transform::ModelTransform;
 use crate::attention::CachePrecision;
 use crate::barrier::guard_downsamples;
 
-pub(crate) use found::is_one_of;
 use rule::NodeRule;
 pub use rule::{
     Decision, Outcome, Phase, RegisteredCheck, RegisteredMovement, RegisteredRule, Rewrite, Rule,

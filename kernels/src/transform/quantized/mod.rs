@@ -26,7 +26,7 @@ use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLine
 use tract_core::optim::Optimizer;
 
 use super::chain::Chain;
-use super::found::{Found, is_binary, is_one_of, unique_name};
+use super::found::{Found, is_binary, unique_name};
 use super::rule::{Outcome, Refusable, RegisteredCheck, RegisteredMovement, Session};
 use crate::quantized::{ChannelAxis, Dequantize, FakeQuantize, Levels, Operation};
 

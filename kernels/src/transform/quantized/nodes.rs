@@ -22,9 +22,7 @@ use crate::quantized::{
     QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize, ResidualOperand,
 };
 use crate::transform::chain::Chain;
-use crate::transform::found::{
-    Found, binary, is_one_of, labels, of_channels, only_use, replaces_axis, uses,
-};
+use crate::transform::found::{Found, binary, labels, of_channels, only_use, replaces_axis, uses};
 use crate::transform::rule::{or_refuse, refuse, refuse_if, refuse_unless_f32};
 use crate::transform::upsampling::{PhaseGroup, Upsampling};
 
