@@ -4,8 +4,7 @@ use tract_core::internal::*;
 
 use crate::checks::extent;
 use crate::memory::LINE;
-use crate::strided::concatenated;
-use crate::take::Run;
+use crate::strided::{Run, concatenated};
 
 /// The elements of its inputs, one input after the other along an axis, which is what tract's Concat computes.
 ///

@@ -131,7 +131,8 @@ pub use product::gelu;
 pub use quantized::FakeQuantize;
 pub use resize::Taps;
 pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
-pub use take::{Run, take_runs};
+pub use strided::Run;
+pub use take::take_runs;
 pub use transform::{
     Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredCheck, RegisteredMovement,
     RegisteredRule, Rewrite, Rule, Session,

@@ -4,8 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::array::Slice;
 
 use crate::checks::expect_inputs;
-use crate::strided::concatenated;
-use crate::take::Run;
+use crate::strided::{Run, concatenated};
 
 /// What tract's Slice gives, on the threads that share this work.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,32 +3,7 @@
 use tract_core::internal::*;
 
 use crate::checks::check_volume;
-use crate::strided::concatenated;
-
-/// Positions on an axis, in the same distance: `first`, `first + step` and so on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
-    /// The first position.
-    pub first: usize,
-    /// How far the next position is: 1 for neighbours, 0 for the same element again.
-    pub step: isize,
-    /// How many positions there are.
-    pub count: usize,
-}
-
-impl Run {
-    /// The positions, which may lie beyond any axis.
-    pub fn positions(self) -> impl DoubleEndedIterator<Item = i128> + ExactSizeIterator {
-        (0..self.count).map(move |number| self.first as i128 + number as i128 * self.step as i128)
-    }
-
-    /// Whether all positions are on an axis of this size.
-    fn is_on_axis(self, size: usize) -> bool {
-        let mut positions = self.positions();
-        let ends = [positions.next(), positions.next_back()];
-        ends.into_iter().flatten().all(|position| (0..size as i128).contains(&position))
-    }
-}
+use crate::strided::{Run, concatenated};
 
 /// The elements of a tensor at the positions of an axis that these runs have, one run after the other, on the threads that share this
 /// work.
