@@ -93,13 +93,14 @@ impl Instructions {
         })
     }
 
-    /// The vectors of 256 bits that multiply bytes in pairs, if those are the best ones.
+    /// The vectors of 256 bits, if there are some.
     #[cfg(target_arch = "x86_64")]
     pub fn avx2(self) -> Option<Avx2> {
         match self {
             Instructions::Avx2(isa) => Some(isa),
             Instructions::AvxVnni(isa) => Some(isa.avx2()),
-            _ => None,
+            Instructions::Avx512(isa) => Some(isa.avx2()),
+            _ => self.vnni().map(|isa| isa.avx2()),
         }
     }
 
@@ -220,7 +221,6 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     fn of_u8(self, codes: &[u8; N]) -> Self::Floats;
     fn of_f16(self, bytes: &[[u8; 2]; N]) -> Self::Floats;
     fn of_bf16(self, bytes: &[[u8; 2]; N]) -> Self::Floats;
-    #[cfg(target_arch = "x86_64")]
     fn f32_of_words(self, words: Self::Words) -> Self::Floats;
     /// The floats of 16 bits of words: all first ones, and all second ones.
     fn f16_of_words(self, words: Self::Words) -> [Self::Floats; 2];
@@ -230,6 +230,7 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     /// The codes of four bits of words: all first ones, all second ones, and so on.
     fn nibbles_of_words<const SIGNED: bool>(self, words: Self::Words) -> [Self::Floats; 8];
     /// For each lane, one of the numbers.
+    #[cfg(target_arch = "x86_64")]
     fn permute(self, numbers: Self::Floats, places: &[u32; N]) -> Self::Floats;
 }
 
@@ -242,6 +243,36 @@ pub(crate) fn first_words<L: Lanes<N>, const N: usize>(lanes: L, bytes: &[u8]) -
             let mut words = [[0; 4]; N];
             words.as_flattened_mut()[..bytes.len()].copy_from_slice(bytes);
             lanes.load_words(&words)
+        }
+    }
+}
+
+/// So many elements: these, and zeros where there are no more.
+#[inline(always)]
+pub(crate) fn padded<T: Copy + Default, const COUNT: usize>(elements: &[T]) -> [T; COUNT] {
+    match elements.first_chunk() {
+        Some(all) => *all,
+        None => {
+            let mut padded = [T::default(); COUNT];
+            padded[..elements.len()].copy_from_slice(elements);
+            padded
+        }
+    }
+}
+
+/// Writes the first numbers of a vector, or all: as many as there is room for.
+#[inline(always)]
+pub(crate) fn store_first<L: Lanes<N>, const N: usize>(
+    lanes: L,
+    place: &mut [f32],
+    numbers: L::Floats,
+) {
+    match place.first_chunk_mut() {
+        Some(place) => lanes.store(place, numbers),
+        None => {
+            let mut all = [0.; N];
+            lanes.store(&mut all, numbers);
+            place.copy_from_slice(&all[..place.len()]);
         }
     }
 }
