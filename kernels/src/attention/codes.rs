@@ -3,7 +3,7 @@
 //! As OpenVINO's cache of type u8, each position has a range of its own, from its least to its greatest element.
 
 use super::pages::{PageLayout, PagedFactor};
-use crate::isa::{Lanes, OnLanes};
+use crate::isa::{Lanes, OnLanes, padded, store_first};
 use crate::memory::{LINE, prefetch};
 
 /// The numbers that codes stand for: `least + step * code`.
@@ -70,19 +70,14 @@ impl OnLanes for UnpackPage<'_> {
                 for first in (0..layout.room()).step_by(tile.columns) {
                     let panel = first * width..(first + tile.columns) * width;
                     let (codes, numbers) = (&codes[panel.clone()], &mut numbers[panel]);
-                    let whole = tile.columns / N * N;
-                    for column in (0..whole).step_by(N) {
-                        let least = lanes.load(vector(&least[first..], column));
-                        let step = lanes.load(vector(&step[first..], column));
-                        for at in (column..codes.len()).step_by(tile.columns) {
-                            let sum = lanes.mul_add(lanes.of_u8(vector(codes, at)), step, least);
-                            lanes.store(vector_mut(numbers, at), sum);
-                        }
-                    }
-                    for column in whole..tile.columns {
-                        let (least, step) = (least[first + column], step[first + column]);
-                        for at in (column..codes.len()).step_by(tile.columns) {
-                            numbers[at] = least + step * f32::from(codes[at]);
+                    for column in (0..tile.columns).step_by(N) {
+                        let columns = column..(column + N).min(tile.columns);
+                        let least = lanes.load(&padded(&least[first..][columns.clone()]));
+                        let step = lanes.load(&padded(&step[first..][columns.clone()]));
+                        let rows = codes.chunks_exact(tile.columns);
+                        for (codes, numbers) in rows.zip(numbers.chunks_exact_mut(tile.columns)) {
+                            let numbers = &mut numbers[columns.clone()];
+                            unpack(lanes, &codes[columns.clone()], least, step, numbers);
                         }
                     }
                 }
@@ -92,18 +87,12 @@ impl OnLanes for UnpackPage<'_> {
                 for first in (0..width).step_by(tile.columns) {
                     let columns = layout.columns_of_values(first);
                     let panel = first * layout.room()..(first + columns) * layout.room();
-                    let (codes, numbers) = (&codes[panel.clone()], &mut numbers[panel]);
-                    let whole = columns / N * N;
-                    for (position, (least, step)) in least.iter().zip(step).enumerate() {
-                        let begin = position * columns;
-                        let (all_least, all_steps) = (lanes.splat(*least), lanes.splat(*step));
-                        for at in (begin..begin + whole).step_by(N) {
-                            let codes = lanes.of_u8(vector(codes, at));
-                            let sum = lanes.mul_add(codes, all_steps, all_least);
-                            lanes.store(vector_mut(numbers, at), sum);
-                        }
-                        for at in begin + whole..begin + columns {
-                            numbers[at] = least + step * f32::from(codes[at]);
+                    let rows = codes[panel.clone()].chunks_exact(columns);
+                    let rows = rows.zip(numbers[panel].chunks_exact_mut(columns));
+                    for ((codes, numbers), (least, step)) in rows.zip(least.iter().zip(step)) {
+                        let (least, step) = (lanes.splat(*least), lanes.splat(*step));
+                        for (codes, numbers) in codes.chunks(N).zip(numbers.chunks_mut(N)) {
+                            unpack(lanes, codes, least, step, numbers);
                         }
                     }
                 }
@@ -112,14 +101,20 @@ impl OnLanes for UnpackPage<'_> {
     }
 }
 
+/// Writes the numbers of a vector of codes, or of fewer.
 #[inline(always)]
-fn vector<T, const N: usize>(elements: &[T], at: usize) -> &[T; N] {
-    elements[at..].first_chunk().expect("it has a whole vector")
-}
-
-#[inline(always)]
-fn vector_mut<const N: usize>(elements: &mut [f32], at: usize) -> &mut [f32; N] {
-    elements[at..].first_chunk_mut().expect("it has a whole vector")
+fn unpack<L: Lanes<N>, const N: usize>(
+    lanes: L,
+    codes: &[u8],
+    least: L::Floats,
+    step: L::Floats,
+    numbers: &mut [f32],
+) {
+    let codes = match codes.first_chunk() {
+        Some(codes) => lanes.of_u8(codes),
+        None => lanes.of_u8(&padded(codes)),
+    };
+    store_first(lanes, numbers, lanes.mul_add(codes, step, least));
 }
 
 #[cfg(test)]

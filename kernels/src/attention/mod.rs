@@ -213,13 +213,7 @@ impl Sequence<'_> {
         let mut buffer = self.keys.buffer();
         for (number, positions) in self.pages(count) {
             // Of whole panels: a part of one would be read as a narrower one. Keys of tensors end with a panel of their own.
-            let columns = positions.len().next_multiple_of(self.tile.columns);
-            let columns = match self.keys {
-                PackedKeysOrValues::Whole(_) | PackedKeysOrValues::Shared(_) => {
-                    columns.min(self.page)
-                }
-                PackedKeysOrValues::Pages(..) | PackedKeysOrValues::Unpacked(..) => columns,
-            };
+            let columns = positions.len().next_multiple_of(self.tile.columns).min(self.page);
             let elements = self.keys.page(number, &mut buffer);
             let right = PackedB { depth: self.depth, columns: self.page, elements };
             let product = PackedGemm {
@@ -274,16 +268,14 @@ impl Sequence<'_> {
 /// How many of the first keys are not hidden from all of these rows: those after them have a weight of 0. All are, if a row
 /// sees none: its result is not a number, or 0 if there is a sink.
 fn visible(masks: &[AddendRows], rows: usize, count: usize) -> usize {
-    let is_hidden = |part: &[f32]| {
-        let others = part.iter().map(|it| u32::from(*it != f32::NEG_INFINITY)).sum::<u32>();
-        others == 0
-    };
+    let seen =
+        |part: &[f32]| part.iter().map(|it| u32::from(*it != f32::NEG_INFINITY)).sum::<u32>();
     let of_row = |row: usize| {
         let of_mask = |(mask, stride): &AddendRows| {
             let mut end = count;
             while end > 0 {
                 let begin = (end - 1) / 64 * 64;
-                if !is_hidden(&mask[row * stride..][begin..end]) {
+                if seen(&mask[row * stride..][begin..end]) > 0 {
                     break;
                 }
                 end = begin;

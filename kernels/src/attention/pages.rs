@@ -4,8 +4,8 @@
 //! appended makes new ones, and a copy of the last one if it is not full. So a copy of a sequence costs nothing, and a beam that
 //! several others continue is there once.
 //!
-//! The pages that a run adds are one piece of memory. As pieces of their own, among which large tensors come and go, those of
-//! 1,024 tokens cost 330 MiB in a language model that needs 25 for them.
+//! The pages that a run adds are one piece of memory. As pieces of their own, among which large tensors come and go, they would cost
+//! many times the memory that they need.
 
 use std::fmt;
 
@@ -121,6 +121,14 @@ impl PageLayout {
         }
     }
 
+    /// How many numbers a page is kept as, and how many codes.
+    fn sizes(self) -> (usize, usize) {
+        match self.format.precision {
+            CachePrecision::F32 => (self.page_size(), 0),
+            CachePrecision::U8 => (2 * self.room(), self.page_size()),
+        }
+    }
+
     /// How many columns the panel of values that begins with this one has.
     pub fn columns_of_values(self, first: usize) -> usize {
         (self.width - first).min(self.tile.columns).next_multiple_of(self.tile.lanes)
@@ -170,66 +178,41 @@ pub(super) struct Page {
 
 /// The pages of a run.
 #[derive(Debug, Clone, PartialEq)]
-enum PageMemory {
-    F32(Vec<f32>),
-    U8 {
-        codes: Vec<u8>,
-        /// For each page the least numbers of its positions, and then the steps between two codes.
-        ranges: Vec<f32>,
-    },
+struct PageMemory {
+    /// Those of the panels of all pages; or, if they have codes, for each page the least numbers of its positions, and then the steps
+    /// between two codes.
+    numbers: Vec<f32>,
+    codes: Vec<u8>,
 }
 
 impl PageMemory {
     fn zeros(layout: PageLayout, pages: usize) -> TractResult<PageMemory> {
-        let elements = checked_volume(OPERATOR, &[pages, layout.page_size()])?;
-        let room_for = |floats: usize| {
-            ensure_allocatable(OPERATOR, floats.saturating_mul(size_of::<f32>()))?;
-            TractResult::Ok(vec![0.; floats])
-        };
-        Ok(match layout.format.precision {
-            CachePrecision::F32 => PageMemory::F32(room_for(elements)?),
-            CachePrecision::U8 => {
-                let ranges = room_for(checked_volume(OPERATOR, &[pages, 2 * layout.room()])?)?;
-                ensure_allocatable(OPERATOR, elements)?;
-                PageMemory::U8 { codes: vec![0; elements], ranges }
-            }
-        })
+        let (numbers, codes) = layout.sizes();
+        let numbers = checked_volume(OPERATOR, &[pages, numbers])?;
+        let codes = checked_volume(OPERATOR, &[pages, codes])?;
+        ensure_allocatable(OPERATOR, numbers.saturating_mul(size_of::<f32>()))?;
+        let numbers = vec![0.; numbers];
+        ensure_allocatable(OPERATOR, codes)?;
+        Ok(PageMemory { numbers, codes: vec![0; codes] })
     }
 
-    /// Writes what another page has.
-    fn copy(&mut self, layout: PageLayout, number: usize, from: &Page) {
-        fn copy<T: Copy>(to: &mut [T], from: &[T], size: usize, [to_page, from_page]: [usize; 2]) {
-            to[to_page * size..][..size].copy_from_slice(&from[from_page * size..][..size]);
-        }
-        let (size, numbers) = (layout.page_size(), [number, from.number]);
-        match (self, &*from.memory) {
-            (PageMemory::F32(to), PageMemory::F32(from)) => copy(to, from, size, numbers),
-            (
-                PageMemory::U8 { codes, ranges },
-                PageMemory::U8 { codes: from_codes, ranges: from_ranges },
-            ) => {
-                copy(codes, from_codes, size, numbers);
-                copy(ranges, from_ranges, 2 * layout.room(), numbers);
-            }
-            _ => unreachable!("all pages of a tensor have its precision"),
-        }
+    /// What a page is kept as.
+    fn page_mut(&mut self, layout: PageLayout, number: usize) -> (&mut [f32], &mut [u8]) {
+        let (numbers, codes) = layout.sizes();
+        let numbers = &mut self.numbers[number * numbers..][..numbers];
+        (numbers, &mut self.codes[number * codes..][..codes])
     }
 
     /// Writes a position.
     fn write(&mut self, layout: PageLayout, number: usize, place: usize, elements: &[f32]) {
-        let size = layout.page_size();
-        match self {
-            PageMemory::F32(numbers) => {
-                let page = &mut numbers[number * size..][..size];
-                layout.write(page, place, elements.iter().copied());
-            }
-            PageMemory::U8 { codes, ranges } => {
-                let page = &mut codes[number * size..][..size];
+        let (numbers, codes) = self.page_mut(layout, number);
+        match layout.format.precision {
+            CachePrecision::F32 => layout.write(numbers, place, elements.iter().copied()),
+            CachePrecision::U8 => {
                 let range = CodeRange::of(elements);
-                layout.write(page, place, elements.iter().map(|element| range.code(*element)));
-                let ranges = &mut ranges[number * 2 * layout.room()..][..2 * layout.room()];
-                ranges[place] = range.least;
-                ranges[layout.room() + place] = range.step;
+                layout.write(codes, place, elements.iter().map(|element| range.code(*element)));
+                numbers[place] = range.least;
+                numbers[layout.room() + place] = range.step;
             }
         }
     }
@@ -243,14 +226,22 @@ pub(super) enum PageContents<'a> {
 }
 
 impl Page {
+    /// What it is kept as.
+    fn kept(&self, layout: PageLayout) -> (&[f32], &[u8]) {
+        let PageMemory { numbers, codes } = &*self.memory;
+        let (of_numbers, of_codes) = layout.sizes();
+        let numbers = &numbers[self.number * of_numbers..][..of_numbers];
+        (numbers, &codes[self.number * of_codes..][..of_codes])
+    }
+
     pub fn contents(&self, layout: PageLayout) -> PageContents<'_> {
-        let (size, room) = (layout.page_size(), layout.room());
-        match &*self.memory {
-            PageMemory::F32(numbers) => PageContents::Numbers(&numbers[self.number * size..]),
-            PageMemory::U8 { codes, ranges } => {
-                let codes = &codes[self.number * size..][..size];
-                let ranges = &ranges[self.number * 2 * room..][..2 * room];
-                let (least, step) = ranges.split_at(room);
+        match layout.format.precision {
+            CachePrecision::F32 => {
+                PageContents::Numbers(&self.memory.numbers[self.number * layout.page_size()..])
+            }
+            CachePrecision::U8 => {
+                let (numbers, codes) = self.kept(layout);
+                let (least, step) = numbers.split_at(layout.room());
                 PageContents::Codes(PageCodes { layout, codes, least, step })
             }
         }
@@ -290,7 +281,10 @@ impl Pages {
         for (number, source) in sources.iter().enumerate() {
             let first = number * added;
             if let Some(page) = source.and_then(|source| before(source).get(full)) {
-                memory.copy(layout, first, page);
+                let (numbers, codes) = memory.page_mut(layout, first);
+                let (of_page, codes_of_page) = page.kept(layout);
+                numbers.copy_from_slice(of_page);
+                codes.copy_from_slice(codes_of_page);
             }
             let new = new[number * of_sequence..][..of_sequence].chunks_exact(width);
             for (position, elements) in (length - full * room..).zip(new) {
@@ -355,16 +349,10 @@ impl TensorStorage for Pages {
     }
 
     fn dyn_hash(&self, state: &mut dyn std::hash::Hasher) {
-        let size = self.layout.page_size();
         for page in self.sequences.iter().flatten() {
-            let numbers = match page.contents(self.layout) {
-                PageContents::Numbers(numbers) => [&numbers[..size], &[]],
-                PageContents::Codes(PageCodes { codes, least, step, .. }) => {
-                    state.write(codes);
-                    [least, step]
-                }
-            };
-            for number in numbers.into_iter().flatten() {
+            let (numbers, codes) = page.kept(self.layout);
+            state.write(codes);
+            for number in numbers {
                 state.write_u32(number.to_bits());
             }
         }

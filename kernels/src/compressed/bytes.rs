@@ -9,12 +9,10 @@
 
 use std::arch::x86_64::*;
 
-use super::digits::{
-    DigitVectors, LANES, SplitRow, digits_of, padded, scale_of, signed_digit, unsigned_digit,
-};
-use super::matrix::{CompressedMatrix, FewRowsTask, Tiles};
-use crate::isa::{Isa, Lanes, On, Vnni};
-use crate::memory::{Scratch, StreamPrefetch};
+use super::digits::{DigitRows, LANES, MOST, SplitRow, digit, larger, scales_of};
+use super::matrix::{CompressedMatrix, FewRowsTask};
+use crate::isa::{Lanes, On, Vnni, padded};
+use crate::memory::StreamPrefetch;
 
 /// The codes of a word, which have one scale.
 const CODES: usize = 4;
@@ -24,40 +22,36 @@ const WIDTH: usize = CODES * LANES;
 
 /// A block of a row of data: the digits of its numbers, the highest ones first; the scales of its words; and the sums of their whole
 /// numbers.
-type DigitBlock = DigitVectors<5>;
+type DigitBlock = [[f32; LANES]; 5];
 
 /// Rows of data in blocks.
-pub(super) struct DigitData {
-    lanes: Vnni,
-    rows: Scratch,
-    /// The blocks of a row.
-    blocks: usize,
-}
+pub(super) type DigitData = DigitRows<Vnni, ForBytes>;
 
 impl DigitData {
     /// None if some numbers cannot be [split](SplitRow::split_row).
-    pub fn new(lanes: Vnni, matrix: &CompressedMatrix, data: &[f32]) -> Option<DigitData> {
-        let split = ForBytes { are_signed: !matrix.format.is_signed() };
-        let rows = digits_of(lanes, split, data, matrix.depth)?;
-        Some(DigitData { lanes, rows, blocks: matrix.depth.div_ceil(WIDTH) })
+    pub fn of(lanes: Vnni, matrix: &CompressedMatrix, data: &[f32]) -> Option<DigitData> {
+        let blocks = matrix.depth.div_ceil(WIDTH);
+        let split = ForBytes { blocks, are_signed: !matrix.format.is_signed() };
+        DigitRows::new(lanes, split, data, matrix.depth)
     }
 
     #[inline(always)]
-    fn row(&self, row: usize) -> &[DigitBlock] {
-        &self.rows.as_chunks().0.as_chunks().0[row * self.blocks..][..self.blocks]
+    fn blocks(&self, row: usize) -> &[DigitBlock] {
+        self.row(row).as_chunks().0.as_chunks().0
     }
 }
 
 /// Splits data for codes of 8 bits.
 #[derive(Clone, Copy)]
-struct ForBytes {
+pub(super) struct ForBytes {
+    blocks: usize,
     /// Whether digits are, for codes that are not.
     are_signed: bool,
 }
 
 impl SplitRow<Vnni> for ForBytes {
-    fn stride(self, depth: usize) -> usize {
-        depth.div_ceil(WIDTH) * size_of::<DigitBlock>() / size_of::<f32>()
+    fn stride(self) -> usize {
+        self.blocks * size_of::<DigitBlock>() / size_of::<f32>()
     }
 
     #[inline(always)]
@@ -65,10 +59,7 @@ impl SplitRow<Vnni> for ForBytes {
         let blocks = place.as_chunks_mut().0.as_chunks_mut().0;
         let mut is_exact = true;
         for (numbers, block) in row.chunks(WIDTH).zip(blocks) {
-            is_exact &= match numbers.first_chunk() {
-                Some(numbers) => self.split(lanes, numbers, block),
-                None => self.split(lanes, &padded(numbers), block),
-            };
+            is_exact &= self.split(lanes, &padded(numbers), block);
         }
         is_exact
     }
@@ -80,50 +71,35 @@ impl ForBytes {
     fn split(self, lanes: Vnni, numbers: &[f32; WIDTH], block: &mut DigitBlock) -> bool {
         // SAFETY: the machine has the instructions, as there is a value of `Vnni`; what is written has the size of a vector of 128 bits.
         unsafe {
-            let mut is_exact = 0xffff;
-            let mut digits = [[_mm_setzero_si128(); 4]; 3];
+            let mut is_exact = true;
             for (vector, numbers) in numbers.as_chunks::<LANES>().0.iter().enumerate() {
                 let numbers = lanes.load(numbers);
-                let size = _mm512_abs_ps(numbers);
-                is_exact &= _mm512_cmp_ps_mask::<_CMP_LE_OQ>(size, lanes.splat(f32::MAX));
                 // Each lane has what its word has: what its pair has, and then both.
-                let pairs = _mm512_max_ps(size, _mm512_permute_ps::<0b10_11_00_01>(size));
-                let largest = _mm512_max_ps(pairs, _mm512_permute_ps::<0b01_00_11_10>(pairs));
-                let (scale, has_all_bits) = scale_of(lanes, largest);
-                is_exact &= has_all_bits;
+                let size = _mm512_abs_ps(numbers);
+                let pairs = larger(lanes, size, _mm512_permute_ps::<0b10_11_00_01>(size));
+                let largest = larger(lanes, pairs, _mm512_permute_ps::<0b01_00_11_10>(pairs));
+                let (scale, can_split) = scales_of(lanes, largest, MOST);
+                is_exact &= can_split;
                 let mut whole = _mm512_cvtps_epi32(_mm512_div_ps(numbers, scale));
                 let pairs = _mm512_add_epi32(whole, _mm512_shuffle_epi32::<0b10_11_00_01>(whole));
                 let sum = _mm512_add_epi32(pairs, _mm512_shuffle_epi32::<0b01_00_11_10>(pairs));
                 if !self.are_signed {
                     whole = _mm512_add_epi32(whole, _mm512_set1_epi32(1 << 23));
                 }
-                for digits in digits.iter_mut().rev() {
-                    digits[vector] = _mm512_cvtepi32_epi8(match self.are_signed {
-                        true => signed_digit(lanes, &mut whole),
-                        false => unsigned_digit(lanes, &mut whole),
-                    });
-                }
                 let words = LANES / CODES * vector..LANES / CODES * (vector + 1);
-                let of_words = [scale, _mm512_castsi512_ps(sum)];
-                for (place, numbers) in block[digits.len()..].iter_mut().zip(of_words) {
+                let (digits, behind) = block.split_at_mut(3);
+                for place in digits.iter_mut().rev() {
+                    let bytes = _mm512_cvtepi32_epi8(digit(lanes, &mut whole, self.are_signed));
+                    _mm_storeu_si128(place[words.clone()].as_mut_ptr().cast(), bytes);
+                }
+                for (place, numbers) in behind.iter_mut().zip([scale, _mm512_castsi512_ps(sum)]) {
                     let first = _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, numbers));
                     _mm_storeu_ps(place[words.clone()].as_mut_ptr(), first);
                 }
             }
-            for (place, [a, b, c, d]) in block.iter_mut().zip(digits) {
-                let digits = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(a), b);
-                let digits = _mm512_inserti32x4::<2>(digits, c);
-                let digits = _mm512_inserti32x4::<3>(digits, d);
-                lanes.store(place, _mm512_castsi512_ps(digits));
-            }
-            is_exact == 0xffff
+            is_exact
         }
     }
-}
-
-/// Multiplies a part of a matrix.
-pub(super) fn multiply(part: FewRowsTask<DigitData>) {
-    part.data.lanes.enter(part);
 }
 
 impl On<Vnni> for FewRowsTask<'_, '_, DigitData> {
@@ -143,13 +119,28 @@ impl On<Vnni> for FewRowsTask<'_, '_, DigitData> {
 impl FewRowsTask<'_, '_, DigitData> {
     #[inline(always)]
     fn multiply<const SIGNED: bool, const SHIFTED: bool>(&mut self, lanes: Vnni) {
-        for (row, first, are_four, is_pair) in Tiles::new(self.output) {
-            match (are_four, is_pair) {
-                (true, true) => self.rows::<SIGNED, SHIFTED, 4, 2>(lanes, row, first),
-                (true, false) => self.rows::<SIGNED, SHIFTED, 4, 1>(lanes, row, first),
-                (false, true) => self.rows::<SIGNED, SHIFTED, 1, 2>(lanes, row, first),
-                (false, false) => self.rows::<SIGNED, SHIFTED, 1, 1>(lanes, row, first),
+        for first in (0..self.output.len()).step_by(2) {
+            match self.output.len() - first {
+                1 => self.of_data::<SIGNED, SHIFTED, 1>(lanes, first),
+                _ => self.of_data::<SIGNED, SHIFTED, 2>(lanes, first),
             }
+        }
+    }
+
+    /// The products with `R` rows of data.
+    #[inline(always)]
+    fn of_data<const SIGNED: bool, const SHIFTED: bool, const R: usize>(
+        &mut self,
+        lanes: Vnni,
+        first: usize,
+    ) {
+        let count = self.output[first].len();
+        let fours = count / 4 * 4;
+        for row in (0..fours).step_by(4) {
+            self.rows::<SIGNED, SHIFTED, 4, R>(lanes, row, first);
+        }
+        for row in fours..count {
+            self.rows::<SIGNED, SHIFTED, 1, R>(lanes, row, first);
         }
     }
 
@@ -166,7 +157,8 @@ impl FewRowsTask<'_, '_, DigitData> {
             std::array::from_fn(|row| self.row(first + row).as_chunks());
         let whole = codes[0].0.len();
         let of_blocks = codes.map(|(blocks, _)| &blocks[..whole]);
-        let data: [&[DigitBlock]; R] = std::array::from_fn(|row| self.data.row(first_data + row));
+        let data: [&[DigitBlock]; R] =
+            std::array::from_fn(|row| self.data.blocks(first_data + row));
         let of_data = data.map(|data| &data[..whole]);
         let mut zero_points = [lanes.splat(0.); C];
         if SHIFTED {
@@ -183,12 +175,12 @@ impl FewRowsTask<'_, '_, DigitData> {
             let blocks = of_data.map(|data| &data[block]);
             add::<SIGNED, SHIFTED, C, R>(lanes, codes, blocks, &zero_points, &mut totals);
         }
-        if whole < self.data.blocks {
+        if whole < data[0].len() {
             let mut last = [[0; WIDTH]; C];
             for row in 0..C {
                 let (_, rest) = codes[row];
                 ahead.ask(rest.len());
-                last[row][..rest.len()].copy_from_slice(rest);
+                last[row] = padded(rest);
             }
             let (codes, blocks) = (last.each_ref(), data.map(|data| &data[whole]));
             add::<SIGNED, SHIFTED, C, R>(lanes, codes, blocks, &zero_points, &mut totals);
@@ -256,9 +248,9 @@ mod tests {
         let Some(lanes) = Instructions::detect().vnni() else { return };
         let data = numbers(CODES, 2 * WIDTH);
         for are_signed in [true, false] {
-            let split = ForBytes { are_signed };
-            let rows = digits_of(lanes, split, &data, WIDTH).expect("all numbers are finite");
-            let blocks: &[DigitBlock] = rows.as_chunks().0.as_chunks().0;
+            let split = ForBytes { blocks: 2, are_signed };
+            let rows = DigitRows::new(lanes, split, &data, 2 * WIDTH).expect("they are finite");
+            let blocks = rows.blocks(0);
             assert_eq!(blocks.len(), 2);
             for (place, word) in data.as_chunks::<CODES>().0.iter().enumerate() {
                 let [a, b, c, scale, sum] =

@@ -28,7 +28,7 @@ use crate::lazy::LazyTensor;
 #[derive(Debug, Clone)]
 pub struct DequantizedConst(Arc<ConstantParts>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct ConstantParts {
     /// Of a type of numbers; or bytes, which have codes in a format.
     codes: LazyTensor,
@@ -131,20 +131,14 @@ impl DequantizedConst {
     ///
     /// The shape has another number of elements.
     pub fn into_shape(self, shape: &[usize]) -> TractResult<DequantizedConst> {
-        let ConstantParts { codes, format, code_shape, zero_point, scale, .. } = &*self.0;
+        let code_shape = &self.0.code_shape;
         ensure!(
             checks::volume(shape) == checks::volume(code_shape),
             "DequantizedConst: codes of shape {code_shape:?} have no shape {shape:?}"
         );
-        Ok(DequantizedConst(Arc::new(ConstantParts {
-            codes: codes.clone(),
-            format: *format,
-            code_shape: code_shape.clone(),
-            zero_point: zero_point.clone(),
-            scale: scale.clone(),
-            shape: shape.into(),
-            value: OnceLock::new(),
-        })))
+        let parts = ConstantParts::clone(&self.0);
+        let (shape, value) = (shape.into(), OnceLock::new());
+        Ok(DequantizedConst(Arc::new(ConstantParts { shape, value, ..parts })))
     }
 
     /// The codes, if they have a type of tract and the shape of the numbers.
@@ -189,7 +183,8 @@ impl DequantizedConst {
             None => codes.cast_to::<f32>()?.into_owned(),
             Some(format) => {
                 let bytes = codes.try_as_plain_ram()?;
-                let numbers = format.numbers(bytes.as_slice::<u8>()?, codes_len(code_shape));
+                let count = code_shape.iter().product();
+                let numbers = format.numbers(bytes.as_slice::<u8>()?, count);
                 Tensor::from_shape(code_shape, &numbers)?
             }
         };
@@ -204,10 +199,6 @@ impl DequantizedConst {
         let tensor = tensor.into_shape(shape)?.into_arc_tensor();
         Ok(value.get_or_init(|| tensor).clone())
     }
-}
-
-fn codes_len(shape: &[usize]) -> usize {
-    shape.iter().product()
 }
 
 /// Changes each number of a tensor by that of an operand that is broadcast to its shape.

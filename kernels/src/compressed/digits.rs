@@ -14,7 +14,7 @@
 //! 8 bits; and by less than 2^-22 of the largest of 32 (eight at the end of a row) for codes of four bits. In floats, each sum is rounded as
 //! much.
 
-// The functions take vectors as a proof of the instructions, and read and write arrays of their size.
+// What takes vectors as a proof of the instructions uses them.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -24,40 +24,41 @@ use crate::memory::Scratch;
 
 pub(super) const LANES: usize = 16;
 
-/// A vector of a block. Whole numbers and digits are the bits of floats.
-pub(super) type DigitVector = [f32; LANES];
-
-/// The vectors of a block.
-pub(super) type DigitVectors<const COUNT: usize> = [DigitVector; COUNT];
+/// The largest whole number: the largest of three digits is 8,355,711, and the scale is rounded.
+pub(super) const MOST: f32 = 8_355_700.;
 
 /// Makes blocks of rows.
 pub(super) trait SplitRow<L>: Copy {
-    /// How many floats the blocks of a row of so many numbers have.
-    fn stride(self, depth: usize) -> usize;
+    /// How many floats the blocks of a row have.
+    fn stride(self) -> usize;
 
     /// Whether all numbers of a row could be split: they are finite, and the largest one of a scale is zero, or not so small that the scale
     /// would lose bits.
     fn split_row(self, lanes: L, row: &[f32], place: &mut [f32]) -> bool;
 }
 
-/// The largest whole number: the largest of three digits is 8,355,711, and the scale is rounded.
-const MOST: f32 = 8_355_700.;
+/// Rows of data in blocks. Whole numbers and digits are the bits of floats.
+pub(super) struct DigitRows<L, S> {
+    pub lanes: L,
+    pub split: S,
+    rows: Scratch,
+}
 
-/// A scale is not smaller than that of this number, so that it, and a sixteenth of it, has all its bits. With subnormal scales, rows of 576
-/// codes of four bits took 1.4 times as long.
-pub(super) const LEAST: f32 = f32::from_bits((127 - 96) << 23);
+impl<L: Isa, S: SplitRow<L>> DigitRows<L, S> {
+    /// Rows of `depth` numbers each; or none if some cannot be [split](SplitRow::split_row).
+    pub fn new(lanes: L, split: S, data: &[f32], depth: usize) -> Option<DigitRows<L, S>> {
+        let mut rows = Scratch::new(data.len() / depth * split.stride());
+        let places = &mut rows;
+        let is_exact = lanes.enter(SplitRows { split, data, depth, places });
+        is_exact.then_some(DigitRows { lanes, split, rows })
+    }
 
-/// Rows of data, of `depth` numbers each, in blocks; or none if some cannot be [split](SplitRow::split_row).
-pub(super) fn digits_of<L: Isa>(
-    lanes: L,
-    split: impl SplitRow<L>,
-    data: &[f32],
-    depth: usize,
-) -> Option<Scratch> {
-    let stride = split.stride(depth);
-    let mut digits = Scratch::new(data.len() / depth * stride);
-    let places = &mut digits;
-    lanes.enter(SplitRows { split, data, depth, places }).then_some(digits)
+    /// The blocks of a row.
+    #[inline(always)]
+    pub fn row(&self, row: usize) -> &[f32] {
+        let stride = self.split.stride();
+        &self.rows[row * stride..][..stride]
+    }
 }
 
 struct SplitRows<'a, S> {
@@ -73,7 +74,7 @@ impl<L: Copy, S: SplitRow<L>> On<L> for SplitRows<'_, S> {
 
     #[inline(always)]
     fn run(self, lanes: L) -> bool {
-        let places = self.places.chunks_exact_mut(self.split.stride(self.depth));
+        let places = self.places.chunks_exact_mut(self.split.stride());
         let mut is_exact = true;
         for (row, place) in self.data.chunks_exact(self.depth).zip(places) {
             is_exact &= self.split.split_row(lanes, row, place);
@@ -82,52 +83,46 @@ impl<L: Copy, S: SplitRow<L>> On<L> for SplitRows<'_, S> {
     }
 }
 
-/// So many numbers: the first ones of these, or all, and zeros.
-#[inline(always)]
-pub(super) fn padded<const WIDTH: usize>(numbers: &[f32]) -> [f32; WIDTH] {
-    let mut padded = [0.; WIDTH];
-    copy_first(&mut padded, numbers);
-    padded
-}
+/// A scale is not smaller than that of this number, so that it, and a sixteenth of it, has all its bits: subnormal ones are slow.
+const LEAST: f32 = f32::from_bits((127 - 96) << 23);
 
-/// Copies the first numbers, as many as there are.
+/// The scales of numbers of which these are the largest ones, without signs, where whole numbers go up to the most; and whether all can
+/// be [split](SplitRow::split_row).
 #[inline(always)]
-pub(super) fn copy_first(place: &mut [f32], numbers: &[f32]) {
-    for (place, number) in place.iter_mut().zip(numbers) {
-        *place = *number;
+pub(super) fn scales_of<L: Lanes<N>, const N: usize>(
+    lanes: L,
+    largest: L::Floats,
+    most: f32,
+) -> (L::Floats, bool) {
+    let mut numbers = [0.; N];
+    lanes.store(&mut numbers, largest);
+    let mut is_exact = true;
+    for number in &mut numbers {
+        is_exact &= (*number == 0.) | ((*number >= LEAST) & (*number <= f32::MAX));
+        *number = number.max(LEAST) / most;
     }
+    (lanes.load(&numbers), is_exact)
 }
 
-/// The scale of numbers of which these are the largest ones, and where it has all its bits.
+/// The largest one of numbers without signs, in each lane, or one that is not finite, if there is such.
 #[inline(always)]
-pub(super) fn scale_of(lanes: Vnni, largest: __m512) -> (__m512, __mmask16) {
+pub(super) fn larger(_: Vnni, largest: __m512, numbers: __m512) -> __m512 {
     // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
     unsafe {
-        let zeros = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(largest, lanes.splat(0.));
-        let large = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(largest, lanes.splat(LEAST));
-        let largest = _mm512_max_ps(largest, lanes.splat(LEAST));
-        (_mm512_div_ps(largest, lanes.splat(MOST)), zeros | large)
+        // As whole numbers, NaN is larger than infinity.
+        let numbers = _mm512_castps_si512(_mm512_abs_ps(numbers));
+        _mm512_castsi512_ps(_mm512_max_epu32(_mm512_castps_si512(largest), numbers))
     }
 }
 
-/// Takes the lowest digit of whole numbers off, as a byte, between -128 and 127.
+/// Takes the lowest digit of whole numbers off, as a byte: between -128 and 127 if it has a sign, else between 0 and 255.
 #[inline(always)]
-pub(super) fn signed_digit(lanes: Vnni, whole: &mut __m512i) -> __m512i {
-    // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
-    let mut carried = unsafe { _mm512_add_epi32(*whole, _mm512_set1_epi32(128)) };
-    let byte = unsigned_digit(lanes, whole);
-    unsigned_digit(lanes, &mut carried);
-    *whole = carried;
-    byte
-}
-
-/// The same, between 0 and 255.
-#[inline(always)]
-pub(super) fn unsigned_digit(_: Vnni, whole: &mut __m512i) -> __m512i {
+pub(super) fn digit(_: Vnni, whole: &mut __m512i, has_sign: bool) -> __m512i {
     // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
     unsafe {
         let byte = _mm512_and_si512(*whole, _mm512_set1_epi32(0xff));
-        *whole = _mm512_srai_epi32::<8>(*whole);
+        let carry = _mm512_set1_epi32(if has_sign { 128 } else { 0 });
+        *whole = _mm512_srai_epi32::<8>(_mm512_add_epi32(*whole, carry));
         byte
     }
 }

@@ -1,17 +1,17 @@
-//! Few rows of data, and codes of 8 or 16 bits: each is read once for two rows.
+//! Few rows of data, in floats: each code is read once for two rows.
 
 use std::ops::Range;
 
 use super::CompressedMatrix;
-use super::format::{BF16, Decode, F16, Format, I8, U8};
+use super::format::{Decode, with_format};
 use super::matrix::FewRowsTask;
-use crate::isa::{Instructions, Lanes, OnLanes};
+use crate::isa::{Instructions, Lanes, OnLanes, padded};
 use crate::memory::{Scratch, StreamPrefetch};
 
 /// How many numbers of a row of data meet codes of 16 bits at once: they have room in half of a first-level cache of 32 KiB.
 const DATA_AT_ONCE: usize = if cfg!(test) { 64 } else { 1 << 12 };
 
-/// Rows of data, in whole blocks of two vectors.
+/// Rows of data, in whole blocks of two vectors, as [`Decode::decode`] has codes.
 pub(super) struct FloatData {
     /// With zeros at the end.
     rows: Scratch,
@@ -23,23 +23,33 @@ pub(super) struct FloatData {
 
 impl FloatData {
     pub fn new(kind: Instructions, matrix: &CompressedMatrix, data: &[f32]) -> FloatData {
-        let rows = data.chunks_exact(matrix.depth);
-        let stride = matrix.depth.next_multiple_of(2 * kind.lanes());
-        let of_row = matrix.groups() * kind.lanes();
+        let (rows, lanes) = (data.chunks_exact(matrix.depth), kind.lanes());
+        let stride = matrix.depth.next_multiple_of(2 * lanes);
+        let of_row = matrix.groups() * lanes;
         let mut prepared = Scratch::new(rows.len() * stride);
         let mut sums = Scratch::new(rows.len() * of_row);
         let places = prepared.chunks_exact_mut(stride).zip(sums.chunks_exact_mut(of_row));
         for (row, (prepared, sums)) in rows.zip(places) {
             prepared[..row.len()].copy_from_slice(row);
             prepared[row.len()..].fill(0.);
+            if matrix.format.bits() == 4 {
+                let blocks = prepared.chunks_exact_mut(2 * lanes).zip(row.chunks(2 * lanes));
+                for (block, numbers) in blocks {
+                    block.fill(0.);
+                    for (place, pair) in numbers.as_chunks().0.iter().enumerate() {
+                        [block[place], block[lanes + place]] = *pair;
+                    }
+                }
+            }
             kind.run(SumGroups { prepared, group: matrix.group, sums });
         }
         FloatData { rows: prepared, stride, sums }
     }
 
+    /// The blocks of a row.
     #[inline(always)]
-    fn row(&self, row: usize) -> &[f32] {
-        &self.rows[row * self.stride..][..self.stride]
+    fn row<const N: usize>(&self, row: usize) -> &[[[f32; N]; 2]] {
+        self.rows[row * self.stride..][..self.stride].as_chunks().0.as_chunks().0
     }
 
     /// The sums of the groups of a row.
@@ -78,80 +88,62 @@ impl OnLanes for FewRowsTask<'_, '_, FloatData> {
 
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
-        match self.matrix.format {
-            Format::F16 => self.of_format::<L, F16, N>(lanes),
-            Format::BF16 => self.of_format::<L, BF16, N>(lanes),
-            Format::I8 => self.of_format::<L, I8, N>(lanes),
-            Format::U8 => self.of_format::<L, U8, N>(lanes),
-            Format::I4 | Format::U4 => unreachable!("codes of four bits are multiplied by words"),
-        }
+        with_format!(self.matrix.format, D => self.of_format::<L, D, N>(lanes));
     }
 }
 
 impl FewRowsTask<'_, '_, FloatData> {
     #[inline(always)]
     fn of_format<L: Lanes<N>, D: Decode, const N: usize>(&mut self, lanes: L) {
-        let count = self.output.first().map_or(0, |row| row.len());
-        let in_groups = self.matrix.groups() > 1;
         for first in (0..self.output.len()).step_by(2) {
-            let rows = (self.output.len() - first).min(2);
-            // Long data meets the rows in parts: with 8,192 numbers that takes 0.72 of the time (AMD EPYC, family 25 model 17).
-            if D::BITS == 16 && !in_groups && self.matrix.depth > DATA_AT_ONCE {
-                for begin in (0..self.matrix.depth).step_by(DATA_AT_ONCE) {
-                    let steps = begin..(begin + DATA_AT_ONCE).min(self.matrix.depth);
-                    for row in 0..count {
-                        match rows {
-                            1 => self.part_of_row::<L, D, N, 1>(lanes, row, first, &steps),
-                            _ => self.part_of_row::<L, D, N, 2>(lanes, row, first, &steps),
-                        }
-                    }
-                }
-                continue;
-            }
-            // Rows of codes of 16 bits are read one after the other: four at once took 1.09 times as long, and those of 8 bits as long
-            // or longer (AMD EPYC, family 26 model 2).
-            let at_once = if in_groups || (rows == 1 && D::BITS == 16) { 1 } else { 2 };
-            let whole = count / at_once * at_once;
-            for row in (0..whole).step_by(at_once) {
-                match (in_groups, rows) {
-                    (true, 1) => self.row_of_groups::<L, D, N, 1>(lanes, row, first),
-                    (true, _) => self.row_of_groups::<L, D, N, 2>(lanes, row, first),
-                    (false, 1) if at_once == 1 => {
-                        self.rows_of_one_group::<L, D, N, 1, 1>(lanes, row, first)
-                    }
-                    (false, 1) => self.rows_of_one_group::<L, D, N, 2, 1>(lanes, row, first),
-                    (false, _) => self.rows_of_one_group::<L, D, N, 2, 2>(lanes, row, first),
-                }
-            }
-            for row in whole..count {
-                match rows {
-                    1 => self.rows_of_one_group::<L, D, N, 1, 1>(lanes, row, first),
-                    _ => self.rows_of_one_group::<L, D, N, 1, 2>(lanes, row, first),
-                }
+            match self.output.len() - first {
+                1 => self.of_data::<L, D, N, 1>(lanes, first),
+                _ => self.of_data::<L, D, N, 2>(lanes, first),
             }
         }
     }
 
-    /// A row of the matrix, whose groups are whole blocks, and `R` rows of data. Sums of groups do not wait for each other.
+    /// The products with `R` rows of data.
     #[inline(always)]
-    fn row_of_groups<L: Lanes<N>, D: Decode, const N: usize, const R: usize>(
+    fn of_data<L: Lanes<N>, D: Decode, const N: usize, const R: usize>(
         &mut self,
         lanes: L,
-        row: usize,
         first_data: usize,
     ) {
-        // Loops of a constant take 0.6 of the time.
-        match self.matrix.group / (2 * N) {
-            2 => self.row_of_blocks::<L, D, N, R, 2>(lanes, row, first_data),
-            4 => self.row_of_blocks::<L, D, N, R, 4>(lanes, row, first_data),
-            8 => self.row_of_blocks::<L, D, N, R, 8>(lanes, row, first_data),
-            _ => self.row_of_blocks::<L, D, N, R, 0>(lanes, row, first_data),
+        let (count, depth) = (self.output[first_data].len(), self.matrix.depth);
+        if self.matrix.groups() > 1 {
+            for row in 0..count {
+                // Loops of a constant take much less time.
+                match self.matrix.group / (2 * N) {
+                    2 => self.row_of_groups::<L, D, N, R, 2>(lanes, row, first_data),
+                    4 => self.row_of_groups::<L, D, N, R, 4>(lanes, row, first_data),
+                    8 => self.row_of_groups::<L, D, N, R, 8>(lanes, row, first_data),
+                    _ => self.row_of_groups::<L, D, N, R, 0>(lanes, row, first_data),
+                }
+            }
+            return;
+        }
+        // Long data meets codes of 16 bits in parts: all of it would leave the first-level cache.
+        let is_long = D::BITS == 16 && depth > DATA_AT_ONCE;
+        let at_once = if is_long { DATA_AT_ONCE } else { depth };
+        // One row of data meets rows of codes of 16 bits one after the other: two at once are slower.
+        let in_pairs = !is_long && (D::BITS < 16 || R > 1);
+        let pairs = if in_pairs { count / 2 * 2 } else { 0 };
+        for begin in (0..depth).step_by(at_once) {
+            let steps = begin..(begin + at_once).min(depth);
+            for row in (0..pairs).step_by(2) {
+                self.rows_of_one_group::<L, D, N, 2, R>(lanes, row, first_data, &steps);
+            }
+            for row in pairs..count {
+                self.rows_of_one_group::<L, D, N, 1, R>(lanes, row, first_data, &steps);
+            }
         }
     }
 
-    /// The same for groups of `B` blocks, or of any number if that is 0.
+    /// A row of the matrix, whose groups are `B` whole blocks, or any number of them if that is 0, and `R` rows of data. Sums of groups do
+    /// not wait for each other.
     #[inline(always)]
-    fn row_of_blocks<L: Lanes<N>, D: Decode, const N: usize, const R: usize, const B: usize>(
+    fn row_of_groups<L: Lanes<N>, D: Decode, const N: usize, const R: usize, const B: usize>(
         &mut self,
         lanes: L,
         row: usize,
@@ -163,36 +155,32 @@ impl FewRowsTask<'_, '_, FloatData> {
         let codes = self.row(row).chunks_exact(blocks * block_bytes);
         let parameters = row * groups..(row + 1) * groups;
         let scales = &self.parameters.scales[parameters.clone()];
-        let zero_points = &self.parameters.zero_points[parameters];
+        let zero_points = self.parameters.zero_points.get(parameters).unwrap_or_default();
         let mut data: [_; R] =
-            std::array::from_fn(|row| self.data.row(first_data + row).chunks_exact(blocks * 2 * N));
+            std::array::from_fn(|row| self.data.row::<N>(first_data + row).chunks_exact(blocks));
         let mut sums_of_data: [_; R] =
             std::array::from_fn(|row| self.data.sums::<N>(groups, first_data + row).iter());
         let mut totals = [lanes.splat(0.); R];
         let mut next = StreamPrefetch::behind(self.row(row).as_ptr(), 0);
-        for ((codes, scale), zero_point) in codes.zip(scales).zip(zero_points) {
+        for (group, (codes, scale)) in codes.zip(scales).enumerate() {
             next.ask(blocks * block_bytes);
-            let zero_point = lanes.splat(-zero_point);
+            let zero_point = zero_points.get(group).map(|zero_point| lanes.splat(-zero_point));
             let mut sums = [[lanes.splat(0.); 2]; R];
             let mut factors = [&[][..]; R];
             for of in 0..R {
                 let (Some(sum), Some(data)) = (sums_of_data[of].next(), data[of].next()) else {
                     return;
                 };
-                sums[of][0] = lanes.mul(zero_point, lanes.load(sum));
-                factors[of] = &data[..blocks * 2 * N];
+                if let Some(zero_point) = zero_point {
+                    sums[of][0] = lanes.mul(zero_point, lanes.load(sum));
+                }
+                factors[of] = &data[..blocks];
             }
             let codes = &codes[..blocks * block_bytes];
             for block in 0..blocks {
                 let bytes = &codes[block * block_bytes..][..block_bytes];
-                let numbers = D::decode(lanes, bytes);
-                for of in 0..R {
-                    let factors = factors[of][block * 2 * N..][..2 * N].as_chunks::<N>().0;
-                    for half in 0..2 {
-                        let factor = lanes.load(&factors[half]);
-                        sums[of][half] = lanes.mul_add(numbers[half], factor, sums[of][half]);
-                    }
-                }
+                let factors = factors.map(|factors| &factors[block]);
+                add_block::<L, D, N, R>(lanes, bytes, factors, &mut sums);
             }
             let scale = lanes.splat(*scale);
             for of in 0..R {
@@ -204,7 +192,7 @@ impl FewRowsTask<'_, '_, FloatData> {
         }
     }
 
-    /// `C` rows of the matrix, which are a group each, and `R` rows of data.
+    /// Some steps of `C` rows of the matrix, which are a group each, and of `R` rows of data.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn rows_of_one_group<L: Lanes<N>, D: Decode, const N: usize, const C: usize, const R: usize>(
@@ -212,115 +200,76 @@ impl FewRowsTask<'_, '_, FloatData> {
         lanes: L,
         first: usize,
         first_data: usize,
-    ) {
-        let codes: [&[u8]; C] = std::array::from_fn(|row| self.row(first + row));
-        let data: [&[[f32; N]]; R] =
-            std::array::from_fn(|row| self.data.row(first_data + row).as_chunks::<N>().0);
-        let mut sums = [[[lanes.splat(0.); 2]; R]; C];
-        for row in 0..C {
-            self.begin_sums::<L, N, R>(lanes, first + row, first_data, &mut sums[row]);
-        }
-        // Rows that are read at once are asked for one after the other.
-        let rows = if C > 1 { C * self.matrix.row_bytes() } else { 0 };
-        let ahead = StreamPrefetch::behind(codes[0].as_ptr(), rows);
-        add_products::<L, D, N, C, R>(lanes, codes, data, ahead, &mut sums);
-        for row in 0..C {
-            for of in 0..R {
-                let sum = lanes.sum(lanes.add(sums[row][of][0], sums[row][of][1]));
-                self.output[first_data + of][first + row] =
-                    sum * self.parameters.scales[first + row];
-            }
-        }
-    }
-
-    /// What the zero point of a row of the matrix, which is a group, takes from its sums, if there are zero points.
-    #[inline(always)]
-    fn begin_sums<L: Lanes<N>, const N: usize, const R: usize>(
-        &self,
-        lanes: L,
-        row: usize,
-        first_data: usize,
-        sums: &mut [[L::Floats; 2]; R],
-    ) {
-        if !self.parameters.zero_points.is_empty() {
-            let zero_point = lanes.splat(-self.parameters.zero_points[row]);
-            for (of, sums) in sums.iter_mut().enumerate() {
-                let sum = lanes.load(&self.data.sums::<N>(1, first_data + of)[0]);
-                sums[0] = lanes.mul(zero_point, sum);
-            }
-        }
-    }
-
-    /// Some steps of a row of the matrix, which is a group, and of `R` rows of data.
-    #[inline(always)]
-    fn part_of_row<L: Lanes<N>, D: Decode, const N: usize, const R: usize>(
-        &mut self,
-        lanes: L,
-        row: usize,
-        first_data: usize,
         steps: &Range<usize>,
     ) {
-        let bytes = steps.start * D::BITS / 8..steps.end * D::BITS / 8;
-        let codes = [&self.row(row)[bytes]];
-        let data: [&[[f32; N]]; R] = std::array::from_fn(|row| {
-            self.data.row(first_data + row)[steps.start..].as_chunks::<N>().0
+        let (block_bytes, row_bytes) = (2 * N * D::BITS / 8, self.matrix.row_bytes());
+        let part = steps.start * D::BITS / 8..steps.end * D::BITS / 8;
+        let codes: [&[u8]; C] = std::array::from_fn(|row| &self.row(first + row)[part.clone()]);
+        let data: [&[[[f32; N]; 2]]; R] = std::array::from_fn(|row| {
+            &self.data.row::<N>(first_data + row)[steps.start / (2 * N)..]
         });
-        let mut sums = [[[lanes.splat(0.); 2]; R]];
-        if steps.start == 0 {
-            self.begin_sums::<L, N, R>(lanes, row, first_data, &mut sums[0]);
+        let mut sums = [[[lanes.splat(0.); 2]; R]; C];
+        if steps.start == 0 && !self.parameters.zero_points.is_empty() {
+            for row in 0..C {
+                let zero_point = lanes.splat(-self.parameters.zero_points[first + row]);
+                for of in 0..R {
+                    let sum = lanes.load(&self.data.sums::<N>(1, first_data + of)[0]);
+                    sums[row][of][0] = lanes.mul(zero_point, sum);
+                }
+            }
         }
-        // The same steps of the next two rows.
-        let row_bytes = self.matrix.row_bytes();
-        let ahead = StreamPrefetch::new(codes[0].as_ptr(), 2 * row_bytes, row_bytes);
-        add_products::<L, D, N, 1, R>(lanes, codes, data, ahead, &mut sums);
-        for (output, [a, b]) in self.output[first_data..].iter_mut().zip(sums[0]) {
-            let product = lanes.sum(lanes.add(a, b)) * self.parameters.scales[row];
-            output[row] = if steps.start == 0 { product } else { output[row] + product };
+        let begin = codes[0].as_ptr();
+        let mut ahead = match steps.len() < self.matrix.depth {
+            // The same steps of the next two rows.
+            true => StreamPrefetch::new(begin, 2 * row_bytes, row_bytes),
+            // Rows that are read at once are asked for one after the other.
+            false => StreamPrefetch::behind(begin, if C > 1 { C * row_bytes } else { 0 }),
+        };
+        // The last block of a row may not be whole.
+        let whole = part.len() / block_bytes;
+        let of_blocks = codes.map(|codes| &codes[..whole * block_bytes]);
+        let of_data = data.map(|data| &data[..whole]);
+        for block in 0..whole {
+            ahead.ask(C * block_bytes);
+            let factors = of_data.map(|data| &data[block]);
+            for row in 0..C {
+                let bytes = &of_blocks[row][block * block_bytes..][..block_bytes];
+                add_block::<L, D, N, R>(lanes, bytes, factors, &mut sums[row]);
+            }
+        }
+        if whole * block_bytes < part.len() {
+            for row in 0..C {
+                let rest = &codes[row][whole * block_bytes..];
+                ahead.ask(rest.len());
+                let bytes: [u8; 64] = padded(rest);
+                let factors = data.map(|data| &data[whole]);
+                add_block::<L, D, N, R>(lanes, &bytes[..block_bytes], factors, &mut sums[row]);
+            }
+        }
+        for row in 0..C {
+            let scale = self.parameters.scales[first + row];
+            for of in 0..R {
+                let product = lanes.sum(lanes.add(sums[row][of][0], sums[row][of][1])) * scale;
+                let place = &mut self.output[first_data + of][first + row];
+                *place = if steps.start == 0 { product } else { *place + product };
+            }
         }
     }
 }
 
-/// Adds the products of rows of codes and of data, and asks for the codes that come later.
+/// Adds the products of a block of codes and `R` blocks of data.
 #[inline(always)]
-fn add_products<L: Lanes<N>, D: Decode, const N: usize, const C: usize, const R: usize>(
+fn add_block<L: Lanes<N>, D: Decode, const N: usize, const R: usize>(
     lanes: L,
-    codes: [&[u8]; C],
-    data: [&[[f32; N]]; R],
-    mut ahead: StreamPrefetch,
-    sums: &mut [[[L::Floats; 2]; R]; C],
+    bytes: &[u8],
+    data: [&[[f32; N]; 2]; R],
+    sums: &mut [[L::Floats; 2]; R],
 ) {
-    let block_bytes = 2 * N * D::BITS / 8;
-    let row_bytes = codes[0].len();
-    // The last block of a row may not be whole.
-    let whole = row_bytes / block_bytes;
-    let of_blocks = codes.map(|codes| &codes[..whole * block_bytes]);
-    let of_data = data.map(|data| &data.as_chunks::<2>().0[..whole]);
-    for block in 0..whole {
-        ahead.ask(C * block_bytes);
-        for row in 0..C {
-            let bytes = &of_blocks[row][block * block_bytes..][..block_bytes];
-            let numbers = D::decode(lanes, bytes);
-            for of in 0..R {
-                for half in 0..2 {
-                    let factor = lanes.load(&of_data[of][block][half]);
-                    sums[row][of][half] = lanes.mul_add(numbers[half], factor, sums[row][of][half]);
-                }
-            }
-        }
-    }
-    if whole * block_bytes < row_bytes {
-        for row in 0..C {
-            let mut bytes = [0; 64];
-            let rest = &codes[row][whole * block_bytes..];
-            ahead.ask(rest.len());
-            bytes[..rest.len()].copy_from_slice(rest);
-            let numbers = D::decode(lanes, &bytes[..block_bytes]);
-            for of in 0..R {
-                for half in 0..2 {
-                    let factor = lanes.load(&data[of][2 * whole + half]);
-                    sums[row][of][half] = lanes.mul_add(numbers[half], factor, sums[row][of][half]);
-                }
-            }
+    let numbers = D::decode(lanes, bytes);
+    for of in 0..R {
+        for half in 0..2 {
+            let factor = lanes.load(&data[of][half]);
+            sums[of][half] = lanes.mul_add(numbers[half], factor, sums[of][half]);
         }
     }
 }

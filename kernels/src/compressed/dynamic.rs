@@ -18,17 +18,16 @@ use std::ops::Range;
 use tract_core::internal::*;
 
 use super::CompressedMatrix;
-use super::digits::padded;
+use super::digits::{LANES, larger};
 use super::matrix::GroupParameters;
+use super::product::finish;
 use super::unpack::PANEL_ROWS;
 use crate::cost;
-use crate::isa::{Isa, Lanes, On, Vnni, first_words};
+use crate::isa::{Isa, Lanes, On, Vnni, first_words, padded};
 use crate::memory::{Scratch, prefetch};
-use crate::product::activation::{Activate, Activation};
-use crate::product::{Output, Vectors};
+use crate::product::Output;
+use crate::product::activation::Activation;
 use crate::threads::fill_rows;
-
-const LANES: usize = 16;
 
 /// The vectors of columns of a panel.
 const VECTORS: usize = PANEL_ROWS / LANES;
@@ -67,14 +66,6 @@ struct ByteLayout {
 }
 
 impl ByteLayout {
-    fn new(matrix: &CompressedMatrix) -> ByteLayout {
-        ByteLayout {
-            depth: matrix.depth,
-            groups: matrix.depth.div_ceil(GROUP),
-            is_of_words: matrix.format.bits() == 4,
-        }
-    }
-
     /// How many steps a row has.
     fn steps(self) -> usize {
         self.groups * STEPS_OF_GROUP
@@ -89,7 +80,9 @@ impl ByteLayout {
 impl ByteData {
     /// None if a number is not finite.
     pub fn new(lanes: Vnni, matrix: &CompressedMatrix, data: &[f32]) -> Option<ByteData> {
-        let layout = ByteLayout::new(matrix);
+        let depth = matrix.depth;
+        let is_of_words = matrix.format.bits() == 4;
+        let layout = ByteLayout { depth, groups: depth.div_ceil(GROUP), is_of_words };
         let stride = layout.stride();
         let mut rows = Scratch::new(data.len() / layout.depth * stride);
         let work = cost::WRITTEN_CODE.of(data.len());
@@ -132,16 +125,8 @@ impl On<Vnni> for QuantizeRow<'_> {
         let parameters = scales.iter_mut().zip(sums);
         let mut is_finite = true;
         for ((data, place), (scale, sum)) in self.data.chunks(GROUP).zip(places).zip(parameters) {
-            let whole: [f32; GROUP];
-            let data = match data.len() == GROUP {
-                true => data,
-                false => {
-                    whole = padded(data);
-                    &whole
-                }
-            };
-            let (vectors, words) = (data.as_chunks().0, place.as_chunks_mut().0);
-            is_finite &= quantize(lanes, vectors, words, is_of_words, scale, sum);
+            let words = place.as_chunks_mut().0;
+            is_finite &= quantize(lanes, &padded(data), words, is_of_words, scale, sum);
         }
         is_finite
     }
@@ -151,22 +136,20 @@ impl On<Vnni> for QuantizeRow<'_> {
 #[inline(always)]
 fn quantize(
     lanes: Vnni,
-    group: &[[f32; LANES]],
+    group: &[f32; GROUP],
     words: &mut [[f32; LANES / CODES_OF_STEP]],
     is_of_words: bool,
     scale: &mut f32,
     sum: &mut f32,
 ) -> bool {
+    let group: &[[f32; LANES]] = group.as_chunks().0;
     // SAFETY: the machine has the instructions, as there is a value of `Vnni`; a vector of bytes is as long as four floats.
     unsafe {
-        let mut finite = 0xffff;
         let mut largest = lanes.splat(0.);
         for numbers in group {
-            let size = _mm512_abs_ps(lanes.load(numbers));
-            finite &= _mm512_cmp_ps_mask::<_CMP_LE_OQ>(size, lanes.splat(f32::MAX));
-            largest = _mm512_max_ps(largest, size);
+            largest = larger(lanes, largest, lanes.load(numbers));
         }
-        let largest = _mm512_reduce_max_ps(largest);
+        let largest = f32::from_bits(_mm512_reduce_max_epu32(_mm512_castps_si512(largest)));
         let of_one = if largest < LEAST { 0. } else { 127. / largest };
         let even_first = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
         let mut sums = _mm512_setzero_si512();
@@ -181,7 +164,7 @@ fn quantize(
         }
         *scale = largest / 127.;
         *sum = *scale * _mm512_reduce_add_epi32(sums) as f32;
-        finite == 0xffff
+        largest.is_finite()
     }
 }
 
@@ -358,11 +341,7 @@ impl ByteGemmPanel<'_, '_> {
                 lanes.store(&mut sums[vector], totals[row][vector]);
             }
             let numbers = &mut self.output.row(first - self.product.rows.start + row)[..self.width];
-            let bias = &bias[self.first..];
-            for ((place, sum), bias) in numbers.iter_mut().zip(sums.as_flattened()).zip(bias) {
-                *place = sum + bias;
-            }
-            Vectors::detect().run(Activate { numbers, activation: *activation });
+            finish(numbers, sums.as_flattened(), &bias[self.first..], *activation);
         }
     }
 }

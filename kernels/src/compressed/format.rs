@@ -33,6 +33,7 @@ impl Format {
     }
 
     /// Whether codes are signed integers.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn is_signed(self) -> bool {
         [Format::I8, Format::I4].contains(&self)
     }
@@ -59,70 +60,102 @@ impl Format {
     }
 }
 
+/// Runs an expression with the type of a format.
+macro_rules! with_format {
+    ($format:expr, $name:ident => $run:expr) => {
+        with_format!($format, $name => $run; F16 BF16 I8 U8 I4 U4)
+    };
+    ($format:expr, $name:ident => $run:expr; $($of:ident)*) => {
+        match $format {
+            $($crate::compressed::format::Format::$of => {
+                type $name = $crate::compressed::format::$of;
+                $run
+            })*
+        }
+    };
+}
+
+pub(super) use with_format;
+
+/// The most codes that a word of four bytes has.
+pub(super) const MOST_CODES: usize = 8;
+
 /// Reads codes of a format.
 pub(super) trait Decode {
     const BITS: usize;
 
-    /// Two vectors of codes.
+    /// Two vectors of codes, as many bytes as these have: in their order, but for codes of four bits those of even places and those of odd
+    /// ones.
     fn decode<L: Lanes<N>, const N: usize>(lanes: L, bytes: &[u8]) -> [L::Floats; 2];
+
+    /// The codes of words: all first ones, all second ones, and so on; and zeros in place of those that words do not have.
+    fn of_words<L: Lanes<N>, const N: usize>(lanes: L, words: L::Words) -> [L::Floats; MOST_CODES];
 }
 
-/// Reads the codes of words: all first ones, all second ones, and so on.
-pub(super) trait OfWords<const CODES: usize> {
-    fn of_words<L: Lanes<N>, const N: usize>(lanes: L, words: L::Words) -> [L::Floats; CODES];
-}
-
-/// Two neighbours of a type. The bytes are as many as they take: there is nothing to check in a loop.
+/// The parts of bytes that have as many: there is nothing to check in a loop.
 #[inline(always)]
-fn pair<T>(parts: &[T]) -> [&T; 2] {
-    match parts {
-        [first, second] => [first, second],
-        _ => unreachable!("there are two vectors of codes"),
+fn all<T, const COUNT: usize>(parts: &[T]) -> &[T; COUNT] {
+    match parts.first_chunk() {
+        Some(all) => all,
+        None => unreachable!("there are two vectors of codes"),
     }
 }
 
+/// The codes of four bits of even places, and those of odd ones.
+#[inline(always)]
+fn halves<const N: usize>(bytes: &[u8]) -> [[u8; N]; 2] {
+    let bytes: &[u8; N] = all(bytes);
+    [bytes.map(|byte| byte & 15), bytes.map(|byte| byte >> 4)]
+}
+
 macro_rules! formats {
-    ($($name:ident: $bits:literal, $of:ident, |$bytes:ident| $parts:expr;)*) => {$(
+    ($($name:ident: $bits:literal, $of_words:expr, |$lanes:ident, $bytes:ident| $decode:expr;)*) => {$(
+        pub(super) struct $name;
+
         impl Decode for $name {
             const BITS: usize = $bits;
 
             #[inline(always)]
-            fn decode<L: Lanes<N>, const N: usize>(lanes: L, $bytes: &[u8]) -> [L::Floats; 2] {
-                let [first, second] = pair($parts);
-                [lanes.$of(first), lanes.$of(second)]
+            fn decode<L: Lanes<N>, const N: usize>($lanes: L, $bytes: &[u8]) -> [L::Floats; 2] {
+                $decode
+            }
+
+            #[inline(always)]
+            fn of_words<L: Lanes<N>, const N: usize>(
+                lanes: L,
+                words: L::Words,
+            ) -> [L::Floats; MOST_CODES] {
+                let mut codes = [lanes.splat(0.); MOST_CODES];
+                codes[..32 / $bits].copy_from_slice(&$of_words(lanes, words));
+                codes
             }
         }
     )*};
 }
 
 formats! {
-    F16: 16, of_f16, |bytes| bytes.as_chunks::<2>().0.as_chunks::<N>().0;
-    BF16: 16, of_bf16, |bytes| bytes.as_chunks::<2>().0.as_chunks::<N>().0;
-    I8: 8, of_i8, |bytes| bytes.as_chunks::<N>().0;
-    U8: 8, of_u8, |bytes| bytes.as_chunks::<N>().0;
-}
-
-macro_rules! formats_of_words {
-    ($($name:ident: $codes:literal, |$lanes:ident, $words:ident| $numbers:expr;)*) => {$(
-        pub(super) struct $name;
-
-        impl OfWords<$codes> for $name {
-            #[inline(always)]
-            fn of_words<L: Lanes<N>, const N: usize>(
-                $lanes: L,
-                $words: L::Words,
-            ) -> [L::Floats; $codes] {
-                $numbers
-            }
-        }
-    )*};
-}
-
-formats_of_words! {
-    F16: 2, |lanes, words| lanes.f16_of_words(words);
-    BF16: 2, |lanes, words| lanes.bf16_of_words(words);
-    I8: 4, |lanes, words| lanes.bytes_of_words::<true>(words);
-    U8: 4, |lanes, words| lanes.bytes_of_words::<false>(words);
-    I4: 8, |lanes, words| lanes.nibbles_of_words::<true>(words);
-    U4: 8, |lanes, words| lanes.nibbles_of_words::<false>(words);
+    F16: 16, L::f16_of_words, |lanes, bytes| {
+        let [first, second] = all(bytes.as_chunks().0.as_chunks().0);
+        [lanes.of_f16(first), lanes.of_f16(second)]
+    };
+    BF16: 16, L::bf16_of_words, |lanes, bytes| {
+        let [first, second] = all(bytes.as_chunks().0.as_chunks().0);
+        [lanes.of_bf16(first), lanes.of_bf16(second)]
+    };
+    I8: 8, L::bytes_of_words::<true>, |lanes, bytes| {
+        let [first, second] = all(bytes.as_chunks().0);
+        [lanes.of_i8(first), lanes.of_i8(second)]
+    };
+    U8: 8, L::bytes_of_words::<false>, |lanes, bytes| {
+        let [first, second] = all(bytes.as_chunks().0);
+        [lanes.of_u8(first), lanes.of_u8(second)]
+    };
+    I4: 4, L::nibbles_of_words::<true>, |lanes, bytes| {
+        let [even, odd] = halves(bytes).map(|codes| codes.map(|code| (code ^ 8).wrapping_sub(8)));
+        [lanes.of_i8(&even), lanes.of_i8(&odd)]
+    };
+    U4: 4, L::nibbles_of_words::<false>, |lanes, bytes| {
+        let [even, odd] = halves(bytes);
+        [lanes.of_u8(&even), lanes.of_u8(&odd)]
+    };
 }

@@ -6,7 +6,8 @@ use tract_core::internal::*;
 
 use super::constant::{DequantizedConst, combine};
 use super::format::Format;
-use super::unpack::{PANEL_ROWS, widen};
+use super::unpack::PANEL_ROWS;
+use crate::isa::{Instructions, Lanes, OnLanes, padded, store_first};
 use crate::memory::StreamPrefetch;
 
 /// A compressed matrix of `rows` rows of `depth` codes.
@@ -73,22 +74,16 @@ impl CompressedMatrix {
             )));
         }
         let mut groups = shape.to_vec();
-        groups.pop();
+        if let Some(width) = groups.last_mut() {
+            *width = 1;
+        }
         let of_groups = |operand: Option<&Arc<Tensor>>| -> TractResult<Option<Arc<Tensor>>> {
             let Some(operand) = operand else { return Ok(None) };
             if operand.len() == volume / group && ParameterType::of(operand.datum_type()).is_ok() {
                 return Ok(Some(operand.clone()));
             }
             let mut numbers = vec![0.; volume / group];
-            let without_last = match operand.rank() {
-                0 => operand.clone().into_tensor(),
-                rank => {
-                    let mut tensor = operand.clone().into_tensor();
-                    tensor.remove_axis(rank - 1)?;
-                    tensor
-                }
-            };
-            combine(&mut numbers, &groups, &without_last, |_, number| number)?;
+            combine(&mut numbers, &groups, operand, |_, number| number)?;
             Ok(Some(tensor1(&numbers).into_arc_tensor()))
         };
         Ok(Ok(CompressedMatrix {
@@ -123,6 +118,7 @@ impl CompressedMatrix {
     }
 
     /// The group of a code of a row. Codes behind the last one meet zeros, and may have any: they have its group.
+    #[cfg(target_arch = "x86_64")]
     pub fn group_of(&self, code: usize) -> usize {
         code.min(self.depth - 1) / self.group
     }
@@ -165,28 +161,24 @@ impl CompressedMatrix {
         Ok((scales, zero_points))
     }
 
-    /// Puts the scales of the groups of some rows into a place, and their zero points.
-    pub fn parameters<'a>(
+    /// Puts the scales of the groups of some rows into a place, and their zero points, if there are any.
+    pub fn parameters(
         &self,
         rows: Range<usize>,
-        parameters: &'a mut GroupParameters,
-    ) -> TractResult<&'a mut GroupParameters> {
+        parameters: &mut GroupParameters,
+    ) -> TractResult<()> {
         let count = rows.len() * self.groups();
-        let all = self.scales_and_zero_points(rows.start)?;
-        let [all_scales, all_zero_points] = all.map(|it| it.map(|it| it.part(0..count)));
-        let GroupParameters { scales, zero_points, .. } = &mut *parameters;
-        scales.clear();
-        match all_scales {
-            Some(all) => all.append_to(scales),
-            None => scales.resize(count, 1.),
+        let GroupParameters { scales, zero_points, .. } = parameters;
+        for (numbers, all) in
+            [scales, zero_points].into_iter().zip(self.scales_and_zero_points(rows.start)?)
+        {
+            numbers.clear();
+            if let Some(all) = all {
+                all.part(0..count).read(numbers);
+            }
         }
-        zero_points.clear();
-        match all_zero_points {
-            Some(all) => all.append_to(zero_points),
-            None if self.groups() > 1 && self.format.bits() > 4 => zero_points.resize(count, 0.),
-            None => (),
-        }
-        Ok(parameters)
+        parameters.scales.resize(count, 1.);
+        Ok(())
     }
 }
 
@@ -217,6 +209,23 @@ impl ParameterType {
             ParameterType::F32 => 4,
             ParameterType::F16 => 2,
             ParameterType::U8 | ParameterType::I8 => 1,
+        }
+    }
+
+    /// A vector of numbers, of as many bytes as they have.
+    #[inline(always)]
+    pub fn load<L: Lanes<N>, const N: usize>(self, lanes: L, bytes: &[u8]) -> L::Floats {
+        let numbers = match self {
+            ParameterType::F32 => {
+                bytes.as_chunks().0.first_chunk().map(|it| lanes.f32_of_words(lanes.load_words(it)))
+            }
+            ParameterType::F16 => bytes.as_chunks().0.first_chunk().map(|it| lanes.of_f16(it)),
+            ParameterType::U8 => bytes.first_chunk().map(|it| lanes.of_u8(it)),
+            ParameterType::I8 => bytes.first_chunk().map(|it| lanes.of_i8(it)),
+        };
+        match numbers {
+            Some(numbers) => numbers,
+            None => unreachable!("as many bytes as a vector has numbers"),
         }
     }
 }
@@ -253,22 +262,33 @@ impl<'a> TypedParameters<'a> {
         TypedParameters { bytes: copy, ..self }
     }
 
-    fn append_to(self, numbers: &mut Vec<f32>) {
+    fn read(self, numbers: &mut Vec<f32>) {
         let bytes = self.bytes;
         // Twice as many will be needed next.
         StreamPrefetch::new(bytes.as_ptr(), 2 * bytes.len(), bytes.len()).ask(bytes.len());
-        let format = match self.number {
-            ParameterType::F32 => {
-                return numbers
-                    .extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)));
-            }
-            ParameterType::F16 => Format::F16,
-            ParameterType::U8 => Format::U8,
-            ParameterType::I8 => Format::I8,
-        };
-        let begin = numbers.len();
-        numbers.resize(begin + bytes.len() / self.number.size(), 0.);
-        widen(format, bytes, &mut numbers[begin..]);
+        numbers.resize(bytes.len() / self.number.size(), 0.);
+        Instructions::detect().run(ReadParameters { parameters: self, numbers });
+    }
+}
+
+struct ReadParameters<'a> {
+    parameters: TypedParameters<'a>,
+    numbers: &'a mut [f32],
+}
+
+impl OnLanes for ReadParameters<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
+        let TypedParameters { number, bytes } = self.parameters;
+        let size = N * number.size();
+        let (whole, rest) = bytes.split_at(bytes.len() / size * size);
+        let rest: [u8; 64] = padded(rest);
+        let vectors = whole.chunks_exact(size).chain([&rest[..size]]);
+        for (place, bytes) in self.numbers.chunks_mut(N).zip(vectors) {
+            store_first(lanes, place, number.load(lanes, bytes));
+        }
     }
 }
 
@@ -277,8 +297,7 @@ pub(super) struct FewRowsTask<'a, 'b, D, P = &'a GroupParameters> {
     pub matrix: &'a CompressedMatrix,
     /// From the first row on.
     pub bytes: &'a [u8],
-    /// Those of the rows. Words need a vector of any numbers behind them: see [`GroupParameters::pad`] and
-    /// [`CompressedMatrix::followed_parameters`].
+    /// Those of the rows.
     pub parameters: P,
     pub data: &'a D,
     /// For each row of data, a number for each row of the matrix.
@@ -293,41 +312,7 @@ impl<'a, D, P> FewRowsTask<'a, '_, D, P> {
     }
 }
 
-/// The tiles of an output, with four rows of the matrix, or one, and two rows of data, or one.
-pub(super) struct Tiles {
-    rows: usize,
-    of_data: usize,
-    row: usize,
-    first_data: usize,
-}
-
-impl Tiles {
-    pub fn new(output: &[&mut [f32]]) -> Tiles {
-        let rows = output.first().map_or(0, |row| row.len());
-        Tiles { rows, of_data: output.len(), row: 0, first_data: 0 }
-    }
-}
-
-impl Iterator for Tiles {
-    /// The first row of the matrix, and the first row of data; and whether the tile has four rows, and two rows of data.
-    type Item = (usize, usize, bool, bool);
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.row >= self.rows {
-            (self.row, self.first_data) = (0, self.first_data + 2);
-        }
-        if self.row >= self.rows || self.first_data >= self.of_data {
-            return None;
-        }
-        let are_four = self.rows - self.row >= 4;
-        let tile = (self.row, self.first_data, are_four, self.of_data - self.first_data >= 2);
-        self.row += if are_four { 4 } else { 1 };
-        Some(tile)
-    }
-}
-
-/// A scale and a zero point for each group of some rows. Where rows are one group, or codes of four bits, there may be no zero points.
+/// A scale for each group of some rows, and a zero point, if there are any.
 #[derive(Debug, Default)]
 pub(crate) struct GroupParameters {
     pub scales: Vec<f32>,
@@ -338,15 +323,6 @@ pub(crate) struct GroupParameters {
 }
 
 impl GroupParameters {
-    /// Numbers behind the last ones, so that a vector of them can be read from any place.
-    pub fn pad(&mut self, lanes: usize) {
-        for numbers in [&mut self.scales, &mut self.zero_points] {
-            if !numbers.is_empty() {
-                numbers.resize(numbers.len() + lanes, 0.);
-            }
-        }
-    }
-
     /// Puts those of a group next to each other, so many rows in a distance of [`PANEL_ROWS`]. Rows that are missing have zeros.
     pub fn by_groups(&mut self, rows: usize) {
         for numbers in [&mut self.scales, &mut self.zero_points] {

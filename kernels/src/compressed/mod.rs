@@ -7,11 +7,9 @@
 //! * `constant.rs` has what a reader puts into a model;
 //! * `matrix.rs` says what is compressed how;
 //! * `format.rs` has the formats of codes;
-//! * `dots.rs` multiplies few rows of data with codes of 8 or 16 bits: each code is read once for two of them;
-//! * `words.rs` does so with codes of 4 bits;
-//! * `digits.rs` has data as whole numbers, where the processor multiplies bytes: `nibbles` multiplies them with codes of 4 bits (AVX2, or
-//!   AVX-512 with VNNI), in place of `words.rs`, and `bytes.rs` with codes of 8 bits that are one group in a row (VNNI), in place of
-//!   `dots.rs`;
+//! * `digits.rs` has few rows of data as whole numbers, where they can be such and the processor multiplies bytes: `nibbles` multiplies
+//!   them with codes of 4 bits (AVX2, or AVX-512 with VNNI), and `bytes.rs` with codes of 8 bits that are one group in a row (VNNI);
+//! * `dots.rs` multiplies other few rows, in floats: each code is read once for two of them;
 //! * `dynamic.rs` multiplies many rows that may be rounded to bytes;
 //! * `unpack.rs` makes numbers of codes;
 //! * `product.rs` multiplies many: panels of the matrix become numbers in the cache, and meet all rows there.
@@ -25,7 +23,6 @@ mod dots;
 #[cfg(target_arch = "x86_64")]
 mod dynamic;
 mod format;
-
 mod matrix;
 #[cfg(target_arch = "x86_64")]
 mod nibbles;
@@ -33,7 +30,6 @@ mod product;
 #[cfg(test)]
 mod tests;
 mod unpack;
-mod words;
 
 pub use constant::{DequantizedConst, combine};
 pub use format::Format;

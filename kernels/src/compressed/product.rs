@@ -4,14 +4,15 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 
-use super::format::Format;
+use super::dots::FloatData;
 use super::matrix::{CompressedMatrix, FewRowsTask, GroupParameters};
 use super::unpack::UnpackPanel;
 #[cfg(target_arch = "x86_64")]
-use super::{bytes, dynamic, nibbles};
-use super::{dots, words};
+use super::{bytes::DigitData, dynamic, nibbles::LaneData};
 use crate::cost;
 use crate::isa::Instructions;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{Avx2, Isa, Vnni};
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
@@ -37,8 +38,7 @@ pub(crate) enum Precision {
 }
 
 /// Rows of a multiple of so many numbers are packed: they are 4 KiB apart or a multiple of that, so that all lines of a tile have the same
-/// few places in the first-level cache. Prompts of Llama 1B, whose rows have 2,048 and 8,192 numbers, take 0.99 of the time so. Those of
-/// Qwen2 and SmolLM2, whose rows have others, take 0.98 to 0.99 on two threads where they are not packed (AMD EPYC, family 25 model 17).
+/// few places in the first-level cache. Others are faster where they are.
 const SAME_PLACE: usize = 1024;
 
 /// Multiplies rows of data, of `depth` numbers each, with the transpose of a matrix. The output has a number for each row of the
@@ -112,16 +112,20 @@ fn multiply_few(
             places.iter_mut().for_each(|sums| sums.fill(0.));
             few.multiply(part.clone(), &mut parameters, &mut places)?;
             for (row, sums) in places.iter().enumerate() {
-                let output = &mut output.row(row)[..part.len()];
-                for ((place, sum), bias) in output.iter_mut().zip(&**sums).zip(&bias[part.clone()])
-                {
-                    *place = sum + bias;
-                }
-                Vectors::detect().run(Activate { numbers: output, activation });
+                let numbers = &mut output.row(row)[..part.len()];
+                finish(numbers, sums, &bias[part.clone()], activation);
             }
         }
         Ok(())
     })
+}
+
+/// Writes sums and the bias, and applies the activation.
+pub(super) fn finish(numbers: &mut [f32], sums: &[f32], bias: &[f32], activation: Activation) {
+    for ((place, sum), bias) in numbers.iter_mut().zip(sums).zip(bias) {
+        *place = sum + bias;
+    }
+    Vectors::detect().run(Activate { numbers, activation });
 }
 
 /// Few rows of data, as their products with a matrix need them.
@@ -133,44 +137,37 @@ struct Few<'a> {
 
 enum FewData {
     #[cfg(target_arch = "x86_64")]
-    Bytes(bytes::DigitData),
+    Bytes(DigitData),
+    /// For codes of four bits.
     #[cfg(target_arch = "x86_64")]
-    Nibbles(nibbles::NibbleData),
-    Dots(dots::FloatData),
-    Words(words::WordData),
+    Vnni(LaneData<Vnni, 16, 2>),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(LaneData<Avx2, 8, 1>),
+    Floats(FloatData),
 }
 
 impl Few<'_> {
     fn new<'a>(matrix: &'a CompressedMatrix, data: &[f32]) -> Few<'a> {
         let kind = Instructions::detect();
         #[cfg(target_arch = "x86_64")]
-        {
-            let digits = match (matrix.format.bits(), matrix.groups(), kind.vnni()) {
-                (4, ..) => nibbles::NibbleData::new(kind, matrix, data).map(FewData::Nibbles),
-                (8, 1, Some(lanes)) => {
-                    bytes::DigitData::new(lanes, matrix, data).map(FewData::Bytes)
-                }
-                _ => None,
-            };
-            if let Some(data) = digits {
-                return Few { matrix, kind, data };
+        let digits = match (matrix.format.bits(), kind.vnni(), kind.avx2()) {
+            (4, Some(lanes), _) => LaneData::new(lanes, matrix, data).map(FewData::Vnni),
+            (4, None, Some(lanes)) => LaneData::new(lanes, matrix, data).map(FewData::Avx2),
+            (8, Some(lanes), _) if matrix.groups() == 1 => {
+                DigitData::of(lanes, matrix, data).map(FewData::Bytes)
             }
-        }
-        let data = match matrix.format {
-            Format::I4 | Format::U4 => FewData::Words(words::WordData::new(kind, matrix, data)),
-            _ => FewData::Dots(dots::FloatData::new(kind, matrix, data)),
+            _ => None,
         };
-        Few { matrix, kind, data }
+        #[cfg(not(target_arch = "x86_64"))]
+        let digits = None;
+        let floats = || FewData::Floats(FloatData::new(kind, matrix, data));
+        Few { matrix, kind, data: digits.unwrap_or_else(floats) }
     }
 
     /// How many rows are multiplied at once. Where the parameters of groups are copied, those of more leave the first-level cache; and more
     /// than two rows of data read the codes again.
     fn rows_at_once(&self, of_data: usize) -> usize {
-        let are_copied = match self.data {
-            #[cfg(target_arch = "x86_64")]
-            FewData::Nibbles(_) => false,
-            _ => self.matrix.groups() > 1,
-        };
+        let are_copied = matches!(self.data, FewData::Floats(_)) && self.matrix.groups() > 1;
         if are_copied || of_data > 2 { ROWS_AT_ONCE / 4 } else { ROWS_AT_ONCE }
     }
 
@@ -185,23 +182,29 @@ impl Few<'_> {
         let bytes = &matrix.bytes()?[rows.start * matrix.row_bytes()..];
         match data {
             #[cfg(target_arch = "x86_64")]
-            FewData::Nibbles(data) => {
+            FewData::Vnni(data) => {
                 let copies = &mut parameters.copies;
                 let parameters = matrix.followed_parameters(rows, kind.lanes(), copies)?;
-                nibbles::multiply(FewRowsTask { matrix, bytes, parameters, data, output });
+                let task = FewRowsTask { matrix, bytes, parameters, data, output };
+                data.digits.lanes.enter(task);
+            }
+            #[cfg(target_arch = "x86_64")]
+            FewData::Avx2(data) => {
+                let copies = &mut parameters.copies;
+                let parameters = matrix.followed_parameters(rows, kind.lanes(), copies)?;
+                let task = FewRowsTask { matrix, bytes, parameters, data, output };
+                data.digits.lanes.enter(task);
             }
             #[cfg(target_arch = "x86_64")]
             FewData::Bytes(data) => {
-                let parameters = &*matrix.parameters(rows, parameters)?;
-                bytes::multiply(FewRowsTask { matrix, bytes, parameters, data, output });
+                matrix.parameters(rows, parameters)?;
+                let parameters = &*parameters;
+                data.lanes.enter(FewRowsTask { matrix, bytes, parameters, data, output });
             }
-            FewData::Dots(data) => {
-                let parameters = &*matrix.parameters(rows, parameters)?;
+            FewData::Floats(data) => {
+                matrix.parameters(rows, parameters)?;
+                let parameters = &*parameters;
                 kind.run(FewRowsTask { matrix, bytes, parameters, data, output });
-            }
-            FewData::Words(data) => {
-                matrix.parameters(rows, parameters)?.pad(kind.lanes());
-                kind.run(FewRowsTask { matrix, bytes, parameters: &*parameters, data, output });
             }
         }
         Ok(())
@@ -265,9 +268,9 @@ fn multiply_panels(
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
-    use super::super::DequantizedConst;
+    use super::super::{DequantizedConst, Format};
     use super::*;
-    use crate::product::tests::with_all_vectors;
+    use crate::isa::tests::with_all_instructions;
 
     /// Codes of 4 bits do with AVX2 or VNNI, and those of 8 bits in one group with VNNI.
     #[test]
@@ -281,15 +284,14 @@ mod tests {
             let constant = DequantizedConst::of_bytes(codes, format, &shape, None, Some(scales))?;
             let matrix =
                 CompressedMatrix::new(&constant.into_shape(&[rows, depth])?, rows)?.unwrap();
-            with_all_vectors(|| {
-                let kind = Instructions::detect();
+            with_all_instructions(|kind| {
                 let has_vnni = kind.vnni().is_some();
                 let can_have = match format.bits() {
                     4 => has_vnni || kind.avx2().is_some(),
                     _ => has_vnni && groups == 1,
                 };
                 let few = Few::new(&matrix, &[1.; 64]);
-                let has_digits = matches!(few.data, FewData::Bytes(_) | FewData::Nibbles(_));
+                let has_digits = !matches!(few.data, FewData::Floats(_));
                 assert_eq!(has_digits, can_have, "{format:?}, {groups}");
             });
         }

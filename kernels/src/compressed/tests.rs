@@ -237,6 +237,27 @@ fn data_may_be_tiny_or_not_finite() {
     }
 }
 
+/// The same in groups, which have no zero points.
+#[test]
+fn groups_of_data_that_is_not_finite() -> TractResult<()> {
+    for format in INTEGERS {
+        let byte = if format.bits() == 4 { 0x11 } else { 1u8 };
+        let codes = tensor1(&vec![byte; 128 * format.bits() / 8]);
+        let scales = Tensor::from_shape(&[1, 4, 1], &[1f32; 4])?;
+        let constant = DequantizedConst::of_bytes(codes, format, &[1, 4, 32], None, Some(scales))?
+            .into_shape(&[1, 128])?;
+        let matrix = CompressedMatrix::new(&constant, 1)?.unwrap();
+        let mut data = [0.; 128];
+        data[40] = f32::INFINITY;
+        with_all_vectors(|| {
+            let (mut output, none) = ([0.], Activation::Identity);
+            multiply(&matrix, &data, Precision::Exact, &[0.], none, &mut output).unwrap();
+            assert_eq!(output, [f32::INFINITY], "{format:?}");
+        });
+    }
+    Ok(())
+}
+
 /// What signed codes add as unsigned ones is taken back without a rest, for numbers of any size, and of any signs.
 #[test]
 fn codes_of_zero_add_nothing() {

@@ -95,13 +95,14 @@ impl Instructions {
         })
     }
 
-    /// The vectors of 256 bits that multiply bytes in pairs, if those are the best ones.
+    /// The vectors of 256 bits, if there are some.
     #[cfg(target_arch = "x86_64")]
     pub fn avx2(self) -> Option<Avx2> {
         match self {
             Instructions::Avx2(isa) => Some(isa),
             Instructions::AvxVnni(isa) => Some(isa.avx2()),
-            _ => None,
+            Instructions::Avx512(isa) => Some(isa.avx2()),
+            _ => self.vnni().map(|isa| isa.avx2()),
         }
     }
 
@@ -250,6 +251,7 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     /// The codes of four bits of words: all first ones, all second ones, and so on.
     fn nibbles_of_words<const SIGNED: bool>(self, words: Self::Words) -> [Self::Floats; 8];
     /// For each lane, one of the numbers.
+    #[cfg(target_arch = "x86_64")]
     fn permute(self, numbers: Self::Floats, places: &[u32; N]) -> Self::Floats;
 }
 
@@ -286,5 +288,35 @@ fn put_first<T: Copy, const N: usize, const V: usize>(arrays: &[[T; N]; V], plac
     match places.as_chunks_mut::<N>().0.as_chunks_mut::<V>().0 {
         [whole] => *whole = *arrays,
         _ => places.copy_from_slice(&arrays.as_flattened()[..places.len()]),
+    }
+}
+
+/// So many elements: these, and zeros where there are no more.
+#[inline(always)]
+pub(crate) fn padded<T: Copy + Default, const COUNT: usize>(elements: &[T]) -> [T; COUNT] {
+    match elements.first_chunk() {
+        Some(all) => *all,
+        None => {
+            let mut padded = [T::default(); COUNT];
+            padded[..elements.len()].copy_from_slice(elements);
+            padded
+        }
+    }
+}
+
+/// Writes the first numbers of a vector, or all: as many as there is room for.
+#[inline(always)]
+pub(crate) fn store_first<L: Lanes<N>, const N: usize>(
+    lanes: L,
+    place: &mut [f32],
+    numbers: L::Floats,
+) {
+    match place.first_chunk_mut() {
+        Some(place) => lanes.store(place, numbers),
+        None => {
+            let mut all = [0.; N];
+            lanes.store(&mut all, numbers);
+            place.copy_from_slice(&all[..place.len()]);
+        }
     }
 }

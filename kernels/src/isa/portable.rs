@@ -141,6 +141,7 @@ impl Lanes<8> for Portable {
     }
 
     #[inline(always)]
+    #[cfg(target_arch = "x86_64")]
     fn permute(self, numbers: [f32; 8], places: &[u32; 8]) -> [f32; 8] {
         places.map(|place| numbers[place as usize % 8])
     }

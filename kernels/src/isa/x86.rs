@@ -81,6 +81,11 @@ impl<const VNNI: bool> Avx512<VNNI> {
     pub fn pulp(self) -> V4 {
         self.0
     }
+
+    #[inline(always)]
+    pub fn avx2(self) -> Avx2 {
+        Avx256(*self.0)
+    }
 }
 
 impl Amx {

@@ -12,7 +12,7 @@
 
 use std::arch::x86_64::*;
 
-use super::super::digits::LEAST;
+use super::super::digits::scales_of;
 use super::*;
 use crate::isa::{Avx2, Lanes, first_words, transpose_halves};
 
@@ -25,59 +25,29 @@ const COUNTS: [i16; 3] = [i16::MIN, 128, 1];
 const MOST: f32 = 4_161_500.;
 
 impl Multiply<LANES> for Avx2 {
-    /// Those of the sums of products.
-    const FOR_SIGNED: usize = 1;
-
-    /// Rows of 2,048 codes take 1.05 to 1.1 times as long in pairs (AMD EPYC, family 25 model 1).
+    /// Pairs of rows take more time.
     const IN_PAIRS: bool = false;
 
     #[inline(always)]
-    #[expect(
-        clippy::needless_range_loop,
-        reason = "closures would not be compiled for the vectors"
-    )]
-    fn split<const V: usize>(
+    fn split<const V: usize, const EIGHTS: usize>(
         self,
-        numbers: &[WordNumbers<LANES>; V],
-        tile: &mut [[f32; LANES]],
+        numbers: &mut [__m256],
+        tile: &mut DigitTile<LANES, V, EIGHTS>,
     ) -> bool {
-        // Each lane has so many numbers.
-        let count = V * CODES;
-        const { assert!(V <= FOUR) }
-        let numbers = numbers.as_flattened().as_flattened();
-        // SAFETY: the machine has the instructions, as there is a value of `Avx2`. Each lane has `count` numbers from its place on, the
-        // last one up to the end.
+        // SAFETY: the machine has the instructions, as there is a value of `Avx2`.
         unsafe {
-            let mut of_lanes = [self.splat(0.); FOUR * CODES];
-            for first in (0..count).step_by(LANES) {
-                let mut words = [_mm256_setzero_si256(); LANES];
-                for lane in 0..LANES {
-                    let place = const { places_of_lanes::<LANES>(V) }[lane] + first;
-                    words[lane] = _mm256_loadu_si256(numbers.as_ptr().add(place).cast());
-                }
-                let words = self.transpose(words);
-                for number in 0..LANES {
-                    of_lanes[first + number] = _mm256_castsi256_ps(words[number]);
-                }
-            }
-            let mut largest = self.splat(0.);
-            let mut is_exact = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
-            for number in &of_lanes[..count] {
+            // As whole numbers, NaN is larger than infinity.
+            let mut largest = _mm256_setzero_si256();
+            for number in &*numbers {
                 let size = _mm256_andnot_ps(self.splat(-0.), *number);
-                let is_finite = _mm256_cmp_ps::<_CMP_LE_OQ>(size, self.splat(f32::MAX));
-                is_exact = _mm256_and_ps(is_exact, is_finite);
-                largest = _mm256_max_ps(largest, size);
+                largest = _mm256_max_epu32(largest, _mm256_castps_si256(size));
             }
-            let is_zero = _mm256_cmp_ps::<_CMP_EQ_OQ>(largest, self.splat(0.));
-            let has_all_bits = _mm256_cmp_ps::<_CMP_GE_OQ>(largest, self.splat(LEAST));
-            is_exact = _mm256_and_ps(is_exact, _mm256_or_ps(is_zero, has_all_bits));
-            let largest = _mm256_max_ps(largest, self.splat(LEAST));
-            let scale = _mm256_div_ps(largest, self.splat(MOST));
+            let (scale, is_exact) = scales_of(self, _mm256_castsi256_ps(largest), MOST);
             let mut sum = _mm256_setzero_si256();
             for vector in 0..V {
-                let mut digits = [_mm256_setzero_si256(); DIGITS];
+                let mut digits = [[_mm256_setzero_si256(); 3]; 2];
                 for code in 0..CODES {
-                    let number = of_lanes[CODES * vector + code];
+                    let number = numbers[CODES * vector + code];
                     let whole = _mm256_cvtps_epi32(_mm256_div_ps(number, scale));
                     sum = _mm256_add_epi32(sum, whole);
                     let (rest, lowest) = split_off::<7>(self, whole);
@@ -86,39 +56,30 @@ impl Multiply<LANES> for Avx2 {
                     for (digit, whole) in [highest, middle, lowest].into_iter().enumerate() {
                         let byte = _mm256_and_si256(whole, _mm256_set1_epi32(0xff));
                         let above = _mm256_set1_epi32(8 * (code / 2) as i32);
-                        let place = &mut digits[3 * (code % 2) + digit];
+                        let place = &mut digits[code % 2][digit];
                         *place = _mm256_or_si256(*place, _mm256_sllv_epi32(byte, above));
                     }
                 }
-                for digit in 0..DIGITS {
-                    let place = &mut tile[of_digit(V, vector, digit)];
-                    self.store(place, _mm256_castsi256_ps(digits[digit]));
+                for parity in 0..2 {
+                    for digit in 0..3 {
+                        let digits = _mm256_castsi256_ps(digits[parity][digit]);
+                        self.store(&mut tile.digits[parity][vector][digit], digits);
+                    }
                 }
             }
-            let [unit, place_of_sum, of_eights @ ..] = &mut tile[DIGITS * V..] else {
-                unreachable!("there are two vectors behind the digits")
-            };
-            self.store(unit, scale);
-            self.store(place_of_sum, _mm256_cvtepi32_ps(sum));
-            if let [eights] = of_eights {
+            self.store(&mut tile.unit, scale);
+            self.store(&mut tile.sum, _mm256_cvtepi32_ps(sum));
+            if let [eights] = &mut tile.eights[..] {
                 self.store(eights, _mm256_castsi256_ps(_mm256_slli_epi32::<3>(sum)));
             }
-            _mm256_movemask_ps(is_exact) == 0xff
+            is_exact
         }
     }
 
     #[inline(always)]
-    fn transposed(self, tile: &[WordVector<LANES>; FOUR]) -> [__m256i; FOUR] {
-        let [a, b, c, d] = tile;
+    fn transpose_tile(self, words: [__m256i; FOUR]) -> [__m256i; FOUR] {
         // SAFETY: the machine has the instructions, as there is a value of `Avx2`.
-        unsafe {
-            transpose_halves([
-                self.load_words(a),
-                self.load_words(b),
-                self.load_words(c),
-                self.load_words(d),
-            ])
-        }
+        unsafe { transpose_halves(words) }
     }
 
     #[inline(always)]
@@ -127,22 +88,21 @@ impl Multiply<LANES> for Avx2 {
     }
 
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn add_tile<
-        T: ParameterTypes,
-        const SIGNED: bool,
+        const SHIFTED: bool,
         const C: usize,
         const R: usize,
         const V: usize,
-        const COUNT: usize,
+        const EIGHTS: usize,
     >(
         self,
         words: [[__m256i; V]; C],
-        data: [&[[f32; LANES]; COUNT]; R],
+        data: [&DigitTile<LANES, V, EIGHTS>; R],
         [scales, zero_points]: [[__m256; C]; 2],
         asks: TilePrefetch<C>,
         totals: &mut [[__m256; R]; C],
     ) {
-        const { assert!(COUNT == vectors_of_data(V, if SIGNED { Self::FOR_SIGNED } else { 0 })) };
         // SAFETY: the machine has the instructions, as there is a value of `Avx2`.
         unsafe {
             for row in 0..C {
@@ -152,7 +112,7 @@ impl Multiply<LANES> for Avx2 {
                         asks.ahead.ask(V.min(2) * size_of::<WordVector<LANES>>());
                     }
                     let mut words = words[row][vector];
-                    if SIGNED {
+                    if EIGHTS > 0 {
                         // As unsigned codes, signed ones are greater by 8.
                         words = _mm256_xor_si256(words, _mm256_set1_epi8(0x88_u8.cast_signed()));
                     }
@@ -161,8 +121,8 @@ impl Multiply<LANES> for Avx2 {
                     let odd = _mm256_and_si256(_mm256_srli_epi16::<4>(words), low);
                     for of in 0..R {
                         for digit in 0..3 {
-                            let of_even = self.load(&data[of][of_digit(V, vector, digit)]);
-                            let of_odd = self.load(&data[of][of_digit(V, vector, digit + 3)]);
+                            let of_even = self.load(&data[of].digits[0][vector][digit]);
+                            let of_odd = self.load(&data[of].digits[1][vector][digit]);
                             let products = _mm256_add_epi16(
                                 _mm256_maddubs_epi16(even, _mm256_castps_si256(of_even)),
                                 _mm256_maddubs_epi16(odd, _mm256_castps_si256(of_odd)),
@@ -173,22 +133,21 @@ impl Multiply<LANES> for Avx2 {
                     }
                 }
                 for of in 0..R {
-                    let behind = &data[of][DIGITS * V..];
                     let mut whole = _mm256_setzero_si256();
                     for digit in 0..3 {
                         let count = _mm256_set1_epi16(COUNTS[digit]);
                         whole = _mm256_add_epi32(whole, _mm256_madd_epi16(sums[of][digit], count));
                     }
-                    if SIGNED {
-                        let eights = self.load(&behind[EIGHTS]);
-                        whole = _mm256_sub_epi32(whole, _mm256_castps_si256(eights));
+                    if let [eights] = &data[of].eights[..] {
+                        let eights = _mm256_castps_si256(self.load(eights));
+                        whole = _mm256_sub_epi32(whole, eights);
                     }
                     let mut product = _mm256_cvtepi32_ps(whole);
-                    if T::HAS_ZERO_POINTS {
-                        let sum = self.load(&behind[SUM]);
+                    if SHIFTED {
+                        let sum = self.load(&data[of].sum);
                         product = _mm256_fnmadd_ps(zero_points[row], sum, product);
                     }
-                    let product = self.mul(product, self.load(&behind[UNIT]));
+                    let product = self.mul(product, self.load(&data[of].unit));
                     totals[row][of] = self.mul_add(scales[row], product, totals[row][of]);
                 }
             }
