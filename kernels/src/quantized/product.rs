@@ -42,7 +42,7 @@ impl Instructions {
 #[derive(Debug, PartialEq)]
 pub(crate) struct PackedFilters {
     outputs: usize,
-    taps: usize,
+    pub taps: usize,
     /// The steps of a tap, with those that fill it up.
     steps: usize,
     pub instructions: Instructions,
@@ -113,10 +113,6 @@ impl PackedFilters {
         self.width == 2
     }
 
-    pub fn taps(&self) -> usize {
-        self.taps
-    }
-
     /// Whether all sums begin with 0.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
@@ -129,19 +125,14 @@ impl PackedFilters {
         self.steps * self.width
     }
 
-    /// Whether rows are multiplied fast only if they are at equal distances.
-    pub fn takes_lines(&self) -> bool {
-        self.instructions.takes_lines()
-    }
-
     /// How many rows are computed at a time, so that their codes stay in the caches for all filters.
     pub fn most_rows(&self) -> usize {
-        if self.takes_lines() { 128 } else { MOST_ROWS }
+        if self.instructions.takes_lines() { 128 } else { MOST_ROWS }
     }
 
     /// How many of some rows a thread that shares this work takes at a time.
     pub fn rows_of_part(&self, rows: usize, work: usize) -> usize {
-        match self.takes_lines() {
+        match self.instructions.takes_lines() {
             // The weights are read for each part: with parts of 8 rows two threads would gain nothing.
             true => {
                 let parts = threads_for(work).max(rows.div_ceil(self.most_rows()));
