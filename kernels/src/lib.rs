@@ -23,35 +23,39 @@
 //!
 //! # How it is built
 //!
-//! A model passes through `transform/`, and what it puts there runs in the others.
+//! A model passes through `transform/`, and what it puts there runs in the others. Each row imports from those below it alone.
 //!
 //! | file | what it decides |
 //! |---|---|
+//! | `runtime.rs` | [`KernelsRuntime`], and [`KernelsRunnable`], what runs |
 //! | `transform/mod.rs` | [`KernelsTransform`]: when tract simplifies the model, and when which rule is tried |
 //! | `transform/rule.rs` | [`Rule`]: what replaces a node, or why it stays; crates above [register](register_rule) their own |
 //! | `transform/chain.rs` | what follows a node, and is done by the same operator: biases, activations, a softmax |
 //! | `transform/found.rs` | what rules look for, and what is before a node, and is done by the same operator |
 //! | `transform/convolution.rs`, … | the rules, a file for each operator |
-//! | `runtime.rs` | [`KernelsRuntime`], and [`KernelsRunnable`], what runs |
+//! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
 //! | `convolution/`, `fully_connected.rs`, `contraction.rs` | the operators |
 //! | `grouped.rs` | products of rows in groups, each with a matrix of its own |
-//! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
 //! | `normalization.rs` | LayerNormalization and RMSNormalization |
 //! | `elementwise.rs` | functions of elements, several at once |
 //! | `concat.rs`, `slice.rs`, `take.rs`, `transposition.rs` | elements that are put in other places |
-//! | `strided.rs` | copies of elements, of which these are made |
 //! | `resize.rs` | axes that get other sizes |
+//! | `reduction.rs` | sums, products, minima and maxima along axes |
 //! | `softmax.rs` | Softmax along any axis |
+//! | `parallel.rs` | loops that run at the same time |
+//! | `barrier.rs` | [`guard_downsamples`]: what tract's strides must not pass |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
 //! | `compressed/` | constants that stay compressed, and products with them |
+//! | `lazy.rs` | [`LazyConst`]: constants that are read when they are needed |
 //! | `product/` | products of packed matrices, of which they are made |
-//! | `threads/` | work that the threads of tract's executor share |
-//! | `cost.rs` | about how long work takes, by which threads share it |
+//! | `strided.rs` | copies of elements to other places, of which others are made |
+//! | `sums.rs` | sums of rows |
 //! | `isa/` | the instructions of the processor: what was found, and the proof of it |
 //! | `memory.rs` | outputs, and what a thread uses again |
-//! | `barrier.rs` | [`guard_downsamples`]: what tract's strides must not pass |
-//! | `checks.rs` | numbers of inputs, and sizes of outputs |
+//! | `threads/` | work that the threads of tract's executor share |
+//! | `cost.rs` | about how long work takes, by which threads share it |
 //! | `operator.rs` | the impls of tract's traits, as far as operators do not differ in them |
+//! | `checks.rs` | numbers of inputs, and sizes of outputs |
 //!
 //! # Words
 //!
@@ -62,13 +66,14 @@
 //! | packing | copying an operand into the order in which it is read | `pack` of both |
 //! | panel | rows of A, or columns of B, that are packed together | `product/panels.rs` |
 //! | tile | sums of C that stay in registers | `Tile` in `product/panels.rs` |
-//! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `loops!` in `quantized/instructions.rs` |
-//! | task | a share of the work, for one thread | `PlaneTask`, `QuantizedGemmTask`, `FewRowsTask`, … |
+//! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `sums_of_tile` in `product/avx512.rs`, `CodeTile` in `quantized/product.rs` |
+//! | task | what a thread takes at a time of its share of the work | `PlaneTask`, `QuantizedGemmTask`, `FewRowsTask`, … |
 //! | epilogue | what is done with sums before they are written | `Epilogue` in `quantized/finish.rs`, `finish` in `product/kernel.rs` |
-//! | lane | an element of a vector of the processor | [`Vectors`], `Instructions` in `compressed/lanes.rs` |
+//! | lane | an element of a vector of the processor | [`Vectors`], `Lanes` in `isa/` |
+//! | proof | a value that there is only where the processor has some instructions | `Isa` in `isa/`, `Avx2`, `Avx512`, … |
 //! | patch | the elements that the kernel of a convolution meets for a pixel | `PatchLayout` in `convolution/patches.rs` |
 //! | im2col | patches as the columns of B, or as rows of A (im2row) | `PackPatchesAsB`, `PackPatchesAsA` in that file |
-//! | im2row addresses | where each tap of each row of A is in memory | `Im2rowAddresses` in `quantized/product.rs` |
+//! | im2row addresses | where each tap of each row of A is in memory | `Im2rowAddresses` in `quantized/rows.rs` |
 //! | tap | a place of a kernel, or of what is interpolated, with its weights | `CodedWeights` in `quantized/product.rs`, [`Taps`] |
 //! | code | a few bits that stand for a number | `Levels` in `quantized/levels.rs`, [`Format`] |
 //! | per-channel scale | what the sums of an output channel are multiplied by | `ChannelScales` in `quantized/finish.rs` |

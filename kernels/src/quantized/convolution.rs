@@ -318,7 +318,7 @@ impl QuantizedConvolution {
     ) {
         match &*self.packed {
             QuantizedFilters::Channels(kernels) => {
-                let together = kernels.together();
+                let together = kernels.together;
                 let mut begin = 0;
                 while begin < pixels {
                     let most =
@@ -376,9 +376,9 @@ impl QuantizedConvolution {
             let taps = window.taps();
             let patches = &mut buffers.patches;
             let rows = gather(codes, &starts, taps, of_a_tap, &self.zeros, filters, patches);
-            (&**patches, rows, taps / filters.taps() * of_a_tap)
+            (&**patches, rows, taps / filters.taps * of_a_tap)
         } else {
-            (codes, window.rows(pixels, filters.takes_lines()), of_a_tap)
+            (codes, window.rows(pixels, filters.instructions.takes_lines()), of_a_tap)
         };
         if !filters.are_widened() {
             let codes = CodesWithPadding::Narrow([codes, &self.zeros]);
@@ -568,8 +568,8 @@ fn gather(
     patches: &mut Aligned<u8>,
 ) -> Im2rowAddresses {
     let (pixels, distance) = (starts.len() / taps, filters.codes_of_a_tap());
-    let of_a_filter = taps / filters.taps();
-    patches.resize(0, pixels * filters.taps() * distance + 2 * BLOCK);
+    let of_a_filter = taps / filters.taps;
+    patches.resize(0, pixels * filters.taps * distance + 2 * BLOCK);
     for (number, starts) in starts.chunks_exact(of_a_filter).enumerate() {
         let mut place = number * distance;
         // Those that follow each other in the image are copied at once.
@@ -580,8 +580,8 @@ fn gather(
             place += count;
         }
     }
-    let taps = (0..filters.taps()).map(|tap| tap * distance).collect();
-    Im2rowAddresses::of_one_line(0, pixels, filters.taps() * distance, taps)
+    let taps = (0..filters.taps).map(|tap| tap * distance).collect();
+    Im2rowAddresses::of_one_line(0, pixels, filters.taps * distance, taps)
 }
 
 impl_plain_op!(

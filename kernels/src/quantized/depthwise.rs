@@ -16,7 +16,7 @@ pub(crate) struct DepthwiseKernels {
     /// Those of all pixels that are computed together.
     channels: usize,
     /// How many pixels are computed together.
-    together: usize,
+    pub together: usize,
     /// The taps of a column, and the columns.
     rows: usize,
     columns: usize,
@@ -76,8 +76,8 @@ impl DepthwiseKernels {
                         match taps {
                             4 => [0, 1, 2, 3].map(|tap| code(first + tap).cast_unsigned()),
                             _ => {
-                                let [one, other] = [0, 1].map(|tap| i16::from(code(first + tap)));
-                                let ([a, b], [c, d]) = (one.to_le_bytes(), other.to_le_bytes());
+                                let bytes = |tap| i16::from(code(first + tap)).to_le_bytes();
+                                let [[a, b], [c, d]] = [0, 1].map(bytes);
                                 [a, b, c, d]
                             }
                         }
@@ -88,11 +88,6 @@ impl DepthwiseKernels {
             offsets.extend(channels_of_lanes.map(|it| if it < channels { offset(it) } else { 0 }));
         }
         DepthwiseKernels { channels, together, rows, columns, instructions, weights, offsets }
-    }
-
-    /// How many pixels are computed together.
-    pub fn together(&self) -> usize {
-        self.together
     }
 }
 
@@ -173,15 +168,15 @@ impl<'a> DepthwiseTask<'a> {
                 let task = &mut *self;
                 match (blocks, task.shape()) {
                     (4, _) if const { T == 2 } => {
-                        lanes.enter(ColumnsInMemory::<T, N, 4, 8> { task, line, first });
+                        lanes.enter(DepthwiseBlocks::<T, N, 4, 8, 0> { task, line, first });
                     }
                     (2, _) if const { T == 2 } => {
-                        lanes.enter(ColumnsInMemory::<T, N, 2, 4> { task, line, first });
+                        lanes.enter(DepthwiseBlocks::<T, N, 2, 4, 0> { task, line, first });
                     }
                     (_, [3, 1]) => {
-                        lanes.enter(ColumnsInRegisters::<T, N, 3> { task, line, first });
+                        lanes.enter(DepthwiseBlocks::<T, N, 1, T, 3> { task, line, first });
                     }
-                    _ => lanes.enter(ColumnsInMemory::<T, N, 1, T> { task, line, first }),
+                    _ => lanes.enter(DepthwiseBlocks::<T, N, 1, T, 0> { task, line, first }),
                 }
             }
         }
@@ -300,15 +295,14 @@ impl<'a> DepthwiseTask<'a> {
         TileSums { epilogue: self.finish, sums, channel, width, first_row, output }.finish(lanes);
     }
 
-    /// The weights of some blocks, and what their sums begin with.
+    /// The weights of some blocks, each of so many groups of taps, and what their sums begin with.
     #[inline(always)]
     fn kernels_of<const T: usize, const N: usize, const B: usize>(
         &self,
         first: usize,
+        of_a_block: usize,
     ) -> ([&'a [TapWeights<N, T>]; B], &'a [[[i32; N]; T]; B]) {
         let DepthwiseKernels { weights, offsets, .. } = self.kernels;
-        let [columns, groups] = self.shape();
-        let of_a_block = columns * groups;
         let weights = &weights.as_chunks().0.as_chunks().0[first * of_a_block..];
         let weights = std::array::from_fn(|block| &weights[block * of_a_block..][..of_a_block]);
         let offsets = &offsets.as_chunks().0.as_chunks().0[first..][..B];
@@ -377,30 +371,46 @@ impl<'a> OutputLine<'a> {
     }
 }
 
-/// Some blocks of channels, which have `V` vectors together, of all pixels of a line.
-struct ColumnsInMemory<'t, 'a, const T: usize, const N: usize, const B: usize, const V: usize> {
+/// Some blocks of channels, which have `V` vectors together, of all pixels of a line. If `K` is not 0, the kernel has as many
+/// columns, each of one group of taps: so few that their codes stay in registers.
+struct DepthwiseBlocks<
+    't,
+    'a,
+    const T: usize,
+    const N: usize,
+    const B: usize,
+    const V: usize,
+    const K: usize,
+> {
     task: &'t mut DepthwiseTask<'a>,
     line: &'t OutputLine<'a>,
     first: usize,
 }
 
 #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-impl<L: TapLanes<T, N>, const T: usize, const N: usize, const B: usize, const V: usize> On<L>
-    for ColumnsInMemory<'_, '_, T, N, B, V>
+impl<
+    L: TapLanes<T, N>,
+    const T: usize,
+    const N: usize,
+    const B: usize,
+    const V: usize,
+    const K: usize,
+> On<L> for DepthwiseBlocks<'_, '_, T, N, B, V, K>
 {
     type Output = ();
 
     #[inline(always)]
     fn run(self, lanes: L) {
-        let ColumnsInMemory { task, line, first } = self;
-        let [columns, groups] = task.shape();
-        let (weights, offsets) = task.kernels_of::<T, N, B>(first);
+        let DepthwiseBlocks { task, line, first } = self;
+        let [columns, groups] = if K > 0 { [K, 1] } else { task.shape() };
+        let (weights, offsets) = task.kernels_of::<T, N, B>(first, columns * groups);
         let mut last = [[[[0; N]; T]; B]; T];
         let zero = lanes.load_i32(&[0; N]);
-        let mut held = vec![[[zero; T]; B]; columns * groups];
+        let mut in_registers = [[[zero; T]; B]; K];
+        let mut in_memory = vec![[[zero; T]; B]; if K > 0 { 0 } else { columns * groups }];
         let mut tile = [[zero; V]; PIXELS];
         let moved = task.new_columns();
-        // Where the first column is held.
+        // Where the first column is in memory.
         let mut place = 0;
         for begin in (0..line.pixels).step_by(PIXELS) {
             let count = PIXELS.min(line.pixels - begin);
@@ -409,7 +419,12 @@ impl<L: TapLanes<T, N>, const T: usize, const N: usize, const B: usize, const V:
                 let missing = if pixel == 0 { columns } else { moved };
                 place = wrapped(place + missing, columns);
                 for column in columns - missing..columns {
-                    let held = &mut held[wrapped(place + column, columns) * groups..][..groups];
+                    let held = if K > 0 {
+                        in_registers.copy_within(1.., 0);
+                        &mut in_registers[K - 1..]
+                    } else {
+                        &mut in_memory[wrapped(place + column, columns) * groups..][..groups]
+                    };
                     for (group, held) in held.iter_mut().enumerate() {
                         let codes = line.codes::<T, N, B>(pixel, column, group, first, &mut last);
                         for block in 0..B {
@@ -426,7 +441,10 @@ impl<L: TapLanes<T, N>, const T: usize, const N: usize, const B: usize, const V:
                     sums[block] = load_sums(lanes, &offsets[block]);
                 }
                 for column in 0..columns {
-                    let held = &held[wrapped(place + column, columns) * groups..][..groups];
+                    let held = match K {
+                        0 => &in_memory[wrapped(place + column, columns) * groups..][..groups],
+                        _ => &in_registers[column..][..1],
+                    };
                     for (group, codes) in held.iter().enumerate() {
                         for block in 0..B {
                             let weights = &weights[block][column * groups + group];
@@ -446,56 +464,6 @@ impl<L: TapLanes<T, N>, const T: usize, const N: usize, const B: usize, const V:
                         tile[number][block * T + vector] = sums[vector];
                     }
                 }
-            }
-            task.finish_first(lanes, &tile, count, first, line.first + begin);
-        }
-    }
-}
-
-/// A block of channels, of a kernel with `K` columns of one group of taps, so few that their codes stay in registers.
-struct ColumnsInRegisters<'t, 'a, const T: usize, const N: usize, const K: usize> {
-    task: &'t mut DepthwiseTask<'a>,
-    line: &'t OutputLine<'a>,
-    first: usize,
-}
-
-#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-impl<L: TapLanes<T, N>, const T: usize, const N: usize, const K: usize> On<L>
-    for ColumnsInRegisters<'_, '_, T, N, K>
-{
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self, lanes: L) {
-        let ColumnsInRegisters { task, line, first } = self;
-        let ([weights], [offsets]) = task.kernels_of::<T, N, 1>(first);
-        let [weights] = weights.as_chunks::<K>().0 else { return };
-        let mut last = [[[[0; N]; T]; 1]; T];
-        let zero = lanes.load_i32(&[0; N]);
-        let mut held = [[zero; T]; K];
-        let mut tile = [[zero; T]; PIXELS];
-        let moved = task.new_columns();
-        for begin in (0..line.pixels).step_by(PIXELS) {
-            let count = PIXELS.min(line.pixels - begin);
-            for number in 0..count {
-                let pixel = begin + number;
-                let missing = if pixel == 0 { K } else { moved };
-                for column in K - missing..K {
-                    for next in 1..K {
-                        held[next - 1] = held[next];
-                    }
-                    let codes = line.codes::<T, N, 1>(pixel, column, 0, first, &mut last);
-                    held[K - 1] = lanes.interleaved(codes.map(|[codes]| codes));
-                }
-                let mut sums = load_sums(lanes, offsets);
-                for column in 0..K {
-                    for vector in 0..T {
-                        let codes = held[column][vector];
-                        sums[vector] =
-                            lanes.add_taps(sums[vector], codes, &weights[column][vector]);
-                    }
-                }
-                tile[number] = lanes.in_order(sums);
             }
             task.finish_first(lanes, &tile, count, first, line.first + begin);
         }

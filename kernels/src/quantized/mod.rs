@@ -5,10 +5,15 @@
 //! kernel, its strides and its padding are, and nothing is copied. Codes of weights are signed.
 //!
 //! * `levels.rs` says which numbers codes stand for;
-//! * `convolution.rs` has convolutions, `product.rs` and `depthwise.rs` how they are packed, `instructions.rs` the microkernels,
-//!   `amx.rs` those of a processor with tiles, and `finish.rs` the epilogue, what becomes of a sum;
-//! * `arithmetic.rs`, `pools.rs` and `conversion.rs` have the other operators;
+//! * `vectors.rs` says what loops on codes do with vectors, and `x86.rs` does it;
+//! * `finish.rs` has the epilogue, what becomes of a sum;
+//! * `rows.rs` and `window.rs` say which codes a pixel is made of;
+//! * `product.rs` and `depthwise.rs` have packed weights and the microkernels, `amx.rs` those of a processor with tiles, and
+//!   `instructions.rs` says which of them multiplies;
+//! * `convolution.rs`, `arithmetic.rs`, `pools.rs` and `conversion.rs` have the operators;
 //! * `fake_quantize.rs` has what models have in their place.
+//!
+//! Files import from those above them alone.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;

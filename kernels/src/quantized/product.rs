@@ -41,7 +41,7 @@ impl Instructions {
 #[derive(Debug, PartialEq)]
 pub(crate) struct PackedFilters {
     outputs: usize,
-    taps: usize,
+    pub taps: usize,
     /// The steps of a tap, with those that fill it up.
     steps: usize,
     pub instructions: Instructions,
@@ -112,10 +112,6 @@ impl PackedFilters {
         self.width == 2
     }
 
-    pub fn taps(&self) -> usize {
-        self.taps
-    }
-
     /// Whether all sums begin with 0.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
@@ -128,19 +124,14 @@ impl PackedFilters {
         self.steps * self.width
     }
 
-    /// Whether rows are multiplied fast only if they are at equal distances.
-    pub fn takes_lines(&self) -> bool {
-        self.instructions.takes_lines()
-    }
-
     /// How many rows are computed at a time, so that their codes stay in the caches for all filters.
     pub fn most_rows(&self) -> usize {
-        if self.takes_lines() { 128 } else { MOST_ROWS }
+        if self.instructions.takes_lines() { 128 } else { MOST_ROWS }
     }
 
     /// How many of some rows, which so many threads share, one takes at a time.
     pub fn rows_of_part(&self, rows: usize, threads: usize) -> usize {
-        match self.takes_lines() {
+        match self.instructions.takes_lines() {
             // The weights are read for each part: with parts of 8 rows two threads would gain nothing.
             true => {
                 let parts = threads.max(rows.div_ceil(self.most_rows()));
