@@ -2,6 +2,8 @@
 
 #[cfg(feature = "multithread-mm")]
 mod cores;
+#[cfg(feature = "multithread-mm")]
+mod job;
 #[cfg(not(feature = "multithread-mm"))]
 #[path = "one.rs"]
 mod pool;
@@ -146,6 +148,17 @@ impl Division {
     ) -> TractResult<()> {
         self.fill_rows(items, 1, |_, items| items.iter_mut().try_for_each(&each))
     }
+}
+
+/// What threads have in common in `job`: in `tests/loom.rs` it is loom's.
+#[cfg(feature = "multithread-mm")]
+mod sync {
+    pub use std::hint::spin_loop;
+    pub use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    pub use std::sync::{Arc, Mutex};
+    pub use std::thread::yield_now;
+
+    pub(super) use super::lock;
 }
 
 /// What a mutex has, also after a panic of a thread that had it: for what is whole at any time.

@@ -3,7 +3,6 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::iter::repeat_n;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,13 +12,13 @@ use std::time::{Duration, Instant};
 use rayon::ThreadPool;
 use tract_core::prelude::multithread::{self, Executor};
 
+use super::job::{Job, Offers};
 use super::{even_parts, lock};
 use crate::cost;
 
 /// How much work, in picoseconds, is enough for a thread.
 pub(super) fn enough_work() -> usize {
-    let somebody_waits = WAITING.load(Ordering::Relaxed) > 0;
-    enough_of(multithread::current_threading_element_threshold(), somebody_waits)
+    enough_of(multithread::current_threading_element_threshold(), OFFERS.somebody_waits())
 }
 
 /// The same where so many elements are enough for a thread that must be woken up. No work is never enough.
@@ -30,9 +29,6 @@ fn enough_of(elements: usize, somebody_waits: bool) -> usize {
 /// Work of this part of tract's threshold is enough where a thread waits: to share it takes half of a microsecond then, as nobody is
 /// woken up.
 const SHORTER: usize = 4;
-
-/// How many threads wait for jobs.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// Whether this thread has shared work since [`notes_sharing`] began.
@@ -212,7 +208,7 @@ impl ExecutorPool {
             let pool = allocation.as_ptr().addr();
             // On more threads than run at once, the processor is for those that have work.
             let waits = count <= *PROCESSORS;
-            for _ in 0..Offers::give(pool, job, threads - 1, count - 1) {
+            for _ in 0..OFFERS.give(pool, job, threads - 1, count - 1) {
                 let allocation = allocation.clone();
                 self.spawn(move || {
                     help(pool, waits, || _ = rayon::yield_now());
@@ -237,71 +233,9 @@ pub(crate) fn order_of_parts(
     own.clone().chain((0..parts).rev().filter(move |part| !own.contains(part)))
 }
 
-/// What a thread does of a job: all that it can get. It gets a number: that of the thread whose job it is is 0.
-type Work<'w> = dyn Fn(usize) + Sync + 'w;
-
-/// Work that a thread does, and other threads with it if they come in time.
-struct Job {
-    work: *const Work<'static>,
-    /// How many threads help; and [`CLOSED`], when none may begin any more.
-    helpers: AtomicUsize,
-    /// How many threads have begun.
-    begun: AtomicUsize,
-    panicked: AtomicBool,
-}
-
-const CLOSED: usize = 1 << (usize::BITS - 1);
-
-// SAFETY: the pointee is `Sync`, and `help` says why it lives long enough.
-unsafe impl Send for Job {}
-unsafe impl Sync for Job {}
-
-impl Job {
-    /// Does the work. `spawn` gets the job first, to pass it to threads that will [`help`](Self::help). When this
-    /// returns, no thread works on the job any more.
-    ///
-    /// A scope of the pool would wait until all its jobs have begun: in a busy pool, until other work is done.
-    fn run(work: &Work, spawn: impl FnOnce(&Arc<Job>)) {
-        // SAFETY: only the lifetime changes. See `help`.
-        let work_of_any_life: *const Work<'static> = unsafe { std::mem::transmute(work) };
-        let job = Arc::new(Job {
-            work: work_of_any_life,
-            helpers: AtomicUsize::new(0),
-            begun: AtomicUsize::new(1),
-            panicked: AtomicBool::new(false),
-        });
-        let close = Close(&job);
-        spawn(&job);
-        work(0);
-        drop(close);
-        assert!(!job.panicked.load(Ordering::Relaxed), "a thread that helped panicked");
-    }
-
-    /// Whether nobody may begin any more.
-    fn is_closed(&self) -> bool {
-        self.helpers.load(Ordering::Relaxed) & CLOSED != 0
-    }
-
-    /// Works on the job, unless it is done.
-    fn help(&self) {
-        let begin = |helpers: usize| (helpers & CLOSED == 0).then_some(helpers + 1);
-        if self.helpers.fetch_update(Ordering::Acquire, Ordering::Relaxed, begin).is_err() {
-            return;
-        }
-        // SAFETY: `run` has borrowed the work, and does not return before every thread that began has ended,
-        // which the counter says below, even after a panic.
-        let work = unsafe { &*self.work };
-        let thread = self.begun.fetch_add(1, Ordering::Relaxed);
-        if catch_unwind(AssertUnwindSafe(|| work(thread))).is_err() {
-            self.panicked.store(true, Ordering::Relaxed);
-        }
-        self.helpers.fetch_sub(1, Ordering::Release);
-    }
-}
-
 /// What a thread of a pool does that was asked for help: a job, and those that come soon after.
 fn help(pool: usize, waits: bool, meanwhile: impl Fn()) {
-    let mut job = lock(&OFFERS).begin(pool);
+    let mut job = OFFERS.begin(pool);
     loop {
         // It may be done already, as this thread had to be woken up. The next one still comes soon.
         if let Some(job) = job.take() {
@@ -312,7 +246,7 @@ fn help(pool: usize, waits: bool, meanwhile: impl Fn()) {
         if !waits || busy.before {
             return;
         }
-        job = Offers::wait(pool, &meanwhile);
+        job = wait(pool, &meanwhile);
         if job.is_none() {
             return;
         }
@@ -329,125 +263,31 @@ const ROUND: Duration = Duration::from_micros(10);
 static PROCESSORS: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZero::get));
 
-/// Jobs for threads that help. Those that wait get them without being woken up. A pool is said by its address.
-struct Offers {
-    /// For each thread that waits, its pool.
-    waiting: Vec<usize>,
-    /// For each time that a pool was asked for help, and has not begun it.
-    asked: Vec<usize>,
-    /// For each thread that may help with a job, its pool, and the job.
-    jobs: Vec<(usize, Arc<Job>)>,
-}
+/// Those of all pools.
+static OFFERS: LazyLock<Offers> = LazyLock::new(Offers::default);
 
-static OFFERS: Mutex<Offers> = Mutex::new(Offers { waiting: vec![], asked: vec![], jobs: vec![] });
-
-/// Changes with each offer: what threads look at while they wait.
-static OFFERED: AtomicUsize = AtomicUsize::new(0);
-
-impl Offers {
-    /// Offers a job to so many threads of a pool. How many times the pool must be asked for help with it: for those that no thread
-    /// gets which waits already, or will begin. Of a pool that is busy with something else, not more than `most_asked` begin later.
-    fn give(pool: usize, job: &Arc<Job>, helpers: usize, most_asked: usize) -> usize {
-        let mut offers = lock(&OFFERS);
-        offers.jobs.retain(|(_, job)| !job.is_closed());
-        let count = |pools: &[usize]| pools.iter().filter(|it| **it == pool).count();
-        let (waiting, asked) = (count(&offers.waiting), count(&offers.asked));
-        let given = offers.jobs.iter().filter(|(it, _)| *it == pool).count();
-        let come = (waiting + asked).saturating_sub(given);
-        let more = helpers.saturating_sub(come).min(most_asked.saturating_sub(asked));
-        offers.asked.extend(repeat_n(pool, more));
-        offers.jobs.extend(repeat_n((pool, job.clone()), helpers));
-        drop(offers);
-        OFFERED.fetch_add(1, Ordering::Release);
-        more
-    }
-
-    /// Waits a moment for a job, and does something else now and then. That may be a whole run, which offers jobs itself, so the
-    /// thread does not wait meanwhile.
-    fn wait(pool: usize, meanwhile: impl Fn()) -> Option<Arc<Job>> {
-        for _ in 0..ROUNDS {
-            lock(&OFFERS).enter(pool);
-            let started = Instant::now();
-            let mut seen = None;
-            while started.elapsed() < ROUND {
-                let offered = Some(OFFERED.load(Ordering::Acquire));
-                if seen != offered {
-                    let job = lock(&OFFERS).take(pool);
-                    if job.is_some() {
-                        return job;
-                    }
-                    seen = offered;
-                }
-                std::hint::spin_loop();
-            }
-            let mut offers = lock(&OFFERS);
-            let job = offers.take(pool);
+/// Waits a moment for a job, and does something else now and then. That may be a whole run, which offers jobs itself, so the
+/// thread does not wait meanwhile.
+fn wait(pool: usize, meanwhile: impl Fn()) -> Option<Arc<Job>> {
+    let offers = &*OFFERS;
+    for _ in 0..ROUNDS {
+        offers.enter(pool);
+        let started = Instant::now();
+        let mut seen = None;
+        while started.elapsed() < ROUND {
+            let job = offers.look(pool, &mut seen);
             if job.is_some() {
                 return job;
             }
-            offers.leave(pool);
-            drop(offers);
-            meanwhile();
+            std::hint::spin_loop();
         }
-        None
-    }
-
-    /// A job for a thread that was asked for help.
-    fn begin(&mut self, pool: usize) -> Option<Arc<Job>> {
-        remove(&mut self.asked, pool);
-        self.next(pool)
-    }
-
-    /// A job for a thread that waits, which then waits no longer.
-    fn take(&mut self, pool: usize) -> Option<Arc<Job>> {
-        let job = self.next(pool)?;
-        self.leave(pool);
-        Some(job)
-    }
-
-    fn next(&mut self, pool: usize) -> Option<Arc<Job>> {
-        self.jobs.retain(|(_, job)| !job.is_closed());
-        let place = self.jobs.iter().position(|(it, _)| *it == pool)?;
-        Some(self.jobs.swap_remove(place).1)
-    }
-
-    fn enter(&mut self, pool: usize) {
-        self.waiting.push(pool);
-        WAITING.store(self.waiting.len(), Ordering::Relaxed);
-    }
-
-    fn leave(&mut self, pool: usize) {
-        remove(&mut self.waiting, pool);
-        WAITING.store(self.waiting.len(), Ordering::Relaxed);
-    }
-}
-
-/// Removes a pool from a list once.
-fn remove(pools: &mut Vec<usize>, pool: usize) {
-    if let Some(place) = pools.iter().position(|it| *it == pool) {
-        pools.swap_remove(place);
-    }
-}
-
-/// Closes a job and waits for the threads that help, on unwinding too.
-struct Close<'a>(&'a Job);
-
-impl Drop for Close<'_> {
-    fn drop(&mut self) {
-        /// About a tenth of a millisecond. After that, other threads should get the processor.
-        const SPINS: usize = 10_000;
-        self.0.helpers.fetch_or(CLOSED, Ordering::Relaxed);
-        // They are at their last parts: to sleep takes longer.
-        let mut spins = 0;
-        while self.0.helpers.load(Ordering::Acquire) != CLOSED {
-            if spins < SPINS {
-                std::hint::spin_loop()
-            } else {
-                std::thread::yield_now()
-            }
-            spins += 1;
+        let job = offers.leave(pool);
+        if job.is_some() {
+            return job;
         }
+        meanwhile();
     }
+    None
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+use super::super::job::Work;
 use super::super::{fill_rows, threads_for};
 use super::*;
 
@@ -42,53 +43,54 @@ fn one_call_at_a_time_is_within_the_pool() {
     assert_eq!(of_rayon.is_some(), rayon::current_num_threads() > 1);
 }
 
-fn job(helpers: usize, work: &'static Work) -> Arc<Job> {
-    let [helpers, begun] = [helpers, 1].map(AtomicUsize::new);
-    Arc::new(Job { work, helpers, begun, panicked: AtomicBool::new(false) })
+fn job(work: &'static Work) -> Arc<Job> {
+    // SAFETY: the work lives for ever.
+    Arc::new(unsafe { Job::new(work) })
 }
 
 #[test]
 fn threads_wait_for_jobs_of_their_pool() {
-    let (job, done) = (job(0, &|_| ()), job(CLOSED, &|_| ()));
+    let [job, done] = [(); 2].map(|_| job(&|_| ()));
+    done.close();
     let meanwhile = Cell::new(0);
-    assert!(Offers::wait(1, || meanwhile.set(meanwhile.get() + 1)).is_none());
+    assert!(wait(1, || meanwhile.set(meanwhile.get() + 1)).is_none());
     assert_eq!(meanwhile.get(), ROUNDS);
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| (0..10_000).find_map(|_| Offers::wait(1, || ())));
+        let waiter = scope.spawn(|| (0..10_000).find_map(|_| wait(1, || ())));
         // That of another pool, and one that is done, are not for it.
-        assert_eq!(Offers::give(2, &job, 1, 0), 0);
-        assert_eq!(Offers::give(1, &done, 1, 0), 0);
-        assert_eq!(Offers::give(1, &job, 1, 0), 0);
+        assert_eq!(OFFERS.give(2, &job, 1, 0), 0);
+        assert_eq!(OFFERS.give(1, &done, 1, 0), 0);
+        assert_eq!(OFFERS.give(1, &job, 1, 0), 0);
         let found = waiter.join().expect("it does not panic").expect("it waits until then");
         assert!(Arc::ptr_eq(&found, &job));
     });
-    assert!(Offers::wait(1, || ()).is_none());
-    assert!(Offers::wait(2, || ()).is_some());
+    assert!(wait(1, || ()).is_none());
+    assert!(wait(2, || ()).is_some());
 }
 
 #[test]
 fn a_pool_is_asked_for_the_help_that_does_not_come_anyway() {
-    let job = job(0, &|_| ());
-    let asked = |helpers| Offers::give(4, &job, helpers, 3);
-    let begin = || lock(&OFFERS).begin(4).is_some();
-    lock(&OFFERS).enter(4);
+    let job = job(&|_| ());
+    let asked = |helpers| OFFERS.give(4, &job, helpers, 3);
+    let begin = || OFFERS.begin(4).is_some();
+    OFFERS.enter(4);
     assert_eq!(asked(2), 1);
     // One that waits, and one that was asked, have this job to do. No more than three are asked.
     assert_eq!([asked(1), asked(4), asked(4)], [1, 1, 0]);
     assert!(begin());
     assert_eq!([asked(1), asked(1)], [1, 0]);
     // Who begins late finds what is open.
-    job.helpers.fetch_or(CLOSED, Ordering::Relaxed);
+    job.close();
     assert_eq!([begin(), begin(), begin()], [false; 3]);
-    assert_eq!(Offers::give(4, &self::job(0, &|_| ()), 1, 3), 0);
-    lock(&OFFERS).leave(4);
-    assert!(lock(&OFFERS).asked.iter().all(|pool| *pool != 4));
+    assert_eq!(OFFERS.give(4, &self::job(&|_| ()), 1, 3), 0);
+    OFFERS.leave(4);
+    assert!(lock(&OFFERS.lists).asked.iter().all(|pool| *pool != 4));
 }
 
 #[test]
 fn who_comes_late_waits_for_the_next_job() {
     static HELPED: AtomicUsize = AtomicUsize::new(0);
-    let next = job(0, &|_| _ = HELPED.fetch_add(1, Ordering::Relaxed));
+    let next = job(&|_| _ = HELPED.fetch_add(1, Ordering::Relaxed));
     std::thread::scope(|scope| {
         let helper = scope.spawn(|| {
             let has_helped = |_| {
@@ -97,8 +99,8 @@ fn who_comes_late_waits_for_the_next_job() {
             };
             (0..10_000).any(has_helped)
         });
-        while !lock(&OFFERS).waiting.contains(&3) && !helper.is_finished() {}
-        assert_eq!(Offers::give(3, &next, 1, 0), 0);
+        while !lock(&OFFERS.lists).waiting.contains(&3) && !helper.is_finished() {}
+        assert_eq!(OFFERS.give(3, &next, 1, 0), 0);
         assert!(helper.join().expect("it does not panic"));
     });
 }
@@ -156,12 +158,11 @@ fn a_busy_pool_is_asked_as_often_as_it_has_other_threads() {
     let before = Arc::strong_count(pool);
     multithread::multithread_tract_scope(executor.clone(), share);
     let address = Arc::as_ptr(pool).addr();
-    let asked = || lock(&OFFERS).asked.iter().filter(|it| **it == address).count();
+    let asked = || lock(&OFFERS.lists).asked.iter().filter(|it| **it == address).count();
     assert_eq!(asked(), 2);
     // They keep neither the pool nor the jobs.
     assert_eq!((Arc::strong_count(pool), Arc::weak_count(pool)), (before, 2));
-    let is_open = |it: &(usize, Arc<Job>)| it.0 == address && !it.1.is_closed();
-    assert!(!lock(&OFFERS).jobs.iter().any(is_open));
+    assert_eq!(lock(&OFFERS.lists).open_jobs(address), 0);
     // Who was asked for help with what is done helps with what comes next.
     let released = Mutex::new(Some(release));
     let met = || meet(|| drop(lock(&released).take()));
@@ -197,11 +198,11 @@ fn a_run_on_a_thread_of_the_pool_does_not_wait_for_jobs() {
 #[test]
 fn after_a_panic_work_is_shared() {
     let thread = std::thread::spawn(|| {
-        let _offers = lock(&OFFERS);
+        let _offers = lock(&OFFERS.lists);
         panic!("with the offers");
     });
     thread.join().unwrap_err();
-    assert!(OFFERS.is_poisoned());
+    assert!(OFFERS.lists.is_poisoned());
     assert!(multithread::multithread_tract_scope(Executor::multithread(2), || meet(|| ())));
 }
 
