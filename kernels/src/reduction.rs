@@ -315,9 +315,7 @@ impl ReductionOfAxes {
                 Ok(())
             })
         };
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let output = unsafe { filled_output("ReductionOfAxes", DatumType::F32, shape, fill)? };
+        let output = filled_output("ReductionOfAxes", DatumType::F32, shape, fill)?;
         Ok(tvec!(output.into_tvalue()))
     }
 
