@@ -56,7 +56,7 @@ impl Reducer {
         }
     }
 
-    /// Calls a function whose loops are compiled for each reducer.
+    /// Calls a function, whose loops are compiled for each reducer if it is inlined.
     #[inline(always)]
     fn apart<R>(self, function: impl FnOnce(Reducer) -> R) -> R {
         match self {
@@ -116,7 +116,12 @@ impl WithSimd for ReduceRows<'_> {
         let rows = self.output.iter_mut().zip(self.rows.chunks_exact(self.size));
         self.reducer.apart(
             #[inline(always)]
-            |reducer| rows.for_each(|(place, row)| *place = of_row(simd, reducer, row)),
+            |reducer| {
+                // A loop, as a closure of it need not be inlined.
+                for (place, row) in rows {
+                    *place = of_row(simd, reducer, row);
+                }
+            },
         );
     }
 }
