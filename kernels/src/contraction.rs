@@ -334,9 +334,7 @@ impl Contraction {
             Ok(())
         };
         let fill = |output: &mut [f32]| sizes.for_each(sizes.shares(ROWS), output, multiply);
-        // SAFETY: all columns of all rows of each matrix are written: the depth is not 0.
-        #[allow(unsafe_code)]
-        let output = unsafe { filled_output("MatMul", DatumType::F32, &sizes.shape, fill)? };
+        let output = filled_output("MatMul", DatumType::F32, &sizes.shape, fill)?;
         Ok(tvec!(output.into_tvalue()))
     }
 

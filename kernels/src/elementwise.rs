@@ -9,7 +9,7 @@ use tract_core::ops::math;
 
 use crate::checks::expect_input_count;
 use crate::cost::{self, Cost};
-use crate::memory::{self, Scratch, floats, unwritten_output};
+use crate::memory::{self, Scratch, floats, new_output};
 use crate::product::Vectors;
 use crate::product::activation::{Activate, Activation};
 use crate::strided::{StridedAxis, broadcast_strides, copy_rows, merge_axes, row_begins};
@@ -402,9 +402,7 @@ impl EvalOp for Elementwise {
         let mut output = match own {
             // tract moves it out, as nobody else has it.
             Some(number) => inputs.remove(number).into_tensor(),
-            // SAFETY: each element is written.
-            #[allow(unsafe_code)]
-            None => unsafe { unwritten_output::<f32>("Elementwise", &shape)? },
+            None => new_output::<f32>("Elementwise", &shape)?,
         };
         if output.len() == 0 {
             return Ok(tvec!(output.into_tvalue()));

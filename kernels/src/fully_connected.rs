@@ -8,7 +8,7 @@ use tract_core::internal::*;
 use crate::checks::expect_input_count;
 use crate::compressed::{self, CompressedMatrix, Precision};
 use crate::cost;
-use crate::memory::{floats, unwritten_output};
+use crate::memory::{floats, new_output};
 use crate::product::activation::Activation;
 use crate::product::{Gemv, OperandA, Output, PackedB, PackedGemm, SHARES, Shares, Tile, Vectors};
 use crate::threads::Division;
@@ -159,9 +159,7 @@ impl FullyConnected {
             input.shape()
         );
         shape.push(columns);
-        // SAFETY: each row has all its columns written: the depth is not 0.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>("FullyConnected", &shape)? };
+        let mut output = new_output::<f32>("FullyConnected", &shape)?;
         let volume = output.len();
         if volume == 0 {
             return Ok(tvec!(output.into_tvalue()));

@@ -159,9 +159,7 @@ impl Normalization {
                 Ok(())
             })
         };
-        // SAFETY: all rows are written.
-        #[allow(unsafe_code)]
-        let output = unsafe { filled_output(&self.name(), DatumType::F32, shape, fill)? };
+        let output = filled_output(&self.name(), DatumType::F32, shape, fill)?;
         Ok(tvec!(output.into_tvalue()))
     }
 

@@ -56,7 +56,7 @@ impl Reducer {
         }
     }
 
-    /// Calls a function whose loops are compiled for each reducer.
+    /// Calls a function, whose loops are compiled for each reducer if it is inlined.
     #[inline(always)]
     fn apart<R>(self, function: impl FnOnce(Reducer) -> R) -> R {
         match self {
@@ -116,7 +116,12 @@ impl WithSimd for ReduceRows<'_> {
         let rows = self.output.iter_mut().zip(self.rows.chunks_exact(self.size));
         self.reducer.apart(
             #[inline(always)]
-            |reducer| rows.for_each(|(place, row)| *place = of_row(simd, reducer, row)),
+            |reducer| {
+                // A loop, as a closure of it need not be inlined.
+                for (place, row) in rows {
+                    *place = of_row(simd, reducer, row);
+                }
+            },
         );
     }
 }
@@ -315,9 +320,7 @@ impl ReductionOfAxes {
                 Ok(())
             })
         };
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let output = unsafe { filled_output("ReductionOfAxes", DatumType::F32, shape, fill)? };
+        let output = filled_output("ReductionOfAxes", DatumType::F32, shape, fill)?;
         Ok(tvec!(output.into_tvalue()))
     }
 

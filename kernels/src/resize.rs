@@ -77,11 +77,7 @@ impl Taps {
                 Ok(())
             })
         };
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        unsafe {
-            filled_output(operator, DatumType::F32, &shape, fill)
-        }
+        filled_output(operator, DatumType::F32, &shape, fill)
     }
 
     /// The elements of a row, each of which is made of others of a row.
@@ -143,11 +139,7 @@ impl Taps {
                 Ok(())
             })
         };
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        unsafe {
-            filled_output(operator, tensor.datum_type(), &shape, fill)
-        }
+        filled_output(operator, tensor.datum_type(), &shape, fill)
     }
 
     /// The shape of the output, the size of the axis of the data, and how many elements are behind one of its positions.

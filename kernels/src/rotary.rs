@@ -85,9 +85,7 @@ impl RotaryEmbedding {
                 Ok(())
             })
         };
-        // SAFETY: all rows are written.
-        #[allow(unsafe_code)]
-        let output = unsafe { filled_output(OPERATOR, DatumType::F32, shape, fill)? };
+        let output = filled_output(OPERATOR, DatumType::F32, shape, fill)?;
         Ok(tvec!(output.into_tvalue()))
     }
 

@@ -166,9 +166,7 @@ impl SoftmaxOfAxis {
                 })
             })
         };
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let output = unsafe { filled_output("SoftmaxOfAxis", DatumType::F32, shape, fill)? };
+        let output = filled_output("SoftmaxOfAxis", DatumType::F32, shape, fill)?;
         Ok(tvec!(output.into_tvalue()))
     }
 

@@ -147,11 +147,7 @@ pub(crate) fn transposed<T: Pod + Send + Sync>(
             Ok(())
         })
     };
-    // SAFETY: each element is written.
-    #[allow(unsafe_code)]
-    unsafe {
-        filled_output(operator, dt, &shape, fill)
-    }
+    filled_output(operator, dt, &shape, fill)
 }
 
 /// Puts the elements of a column next to each other: those of `N` rows, which begin at a distance of `stride`, as far as there is room.
@@ -263,11 +259,7 @@ pub(crate) fn concatenated<'a>(
             Ok(())
         })
     };
-    // SAFETY: each byte is written, with one of an element of the same type.
-    #[allow(unsafe_code)]
-    unsafe {
-        filled_output(operator, dt, shape, fill)
-    }
+    filled_output(operator, dt, shape, fill)
 }
 
 /// What rows of an output have of a tensor: positions of an axis. Everything is in bytes.

@@ -2,7 +2,7 @@ use tract_core::internal::*;
 
 use crate::checks::expect_input_count;
 use crate::cost;
-use crate::memory::{LINE, unwritten_output};
+use crate::memory::{LINE, new_output};
 use crate::threads::fill_rows;
 
 /// What is added to scores that are kept where a mask is true, and hidden elsewhere: 0, and negative infinity.
@@ -15,9 +15,7 @@ impl AddendOfKept {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let keep = args_1!(inputs);
         let kept = keep.try_as_plain_ram()?.as_slice::<bool>()?;
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>("AddendOfKept", keep.shape())? };
+        let mut output = new_output::<f32>("AddendOfKept", keep.shape())?;
         let mut view = output.try_as_plain_ram_mut()?;
         let work = cost::ELEMENT.of(kept.len());
         fill_rows(view.as_slice_mut::<f32>()?, LINE, work, |first, output| {

@@ -15,7 +15,7 @@ use tract_core::ndarray::Dimension;
 use crate::checks::expect_input_count;
 use crate::contraction::{AxisStrides, BatchAxis, Contraction, ContractionSizes, offset};
 use crate::isa::Instructions;
-use crate::memory::{Scratch, floats, unwritten_output, zero_output};
+use crate::memory::{Scratch, floats, new_output, zero_output};
 use crate::product::activation::Activation;
 use crate::product::{
     Addend, GemmBlock, OperandA, OperandB, Output, PackedB, PackedBatchOfB, PackedGemm, Tile,
@@ -309,9 +309,7 @@ impl Attention {
         if scores.shape.contains(&0) || sizes.shape.contains(&0) {
             return Ok(tvec!(zero_output(OPERATOR, &sizes.shape)?.into_tvalue()));
         }
-        // SAFETY: all columns of all rows of each matrix are written: there are keys.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>(OPERATOR, &sizes.shape)? };
+        let mut output = new_output::<f32>(OPERATOR, &sizes.shape)?;
         let plain = |slot: usize| floats(&inputs[slot]);
         let queries = plain(self.scores.left)?;
         let vectors = Vectors::detect();

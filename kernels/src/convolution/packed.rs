@@ -8,7 +8,7 @@ use super::patches::ChannelsFirstWindow;
 use super::planes::{PlaneReduction, Planes};
 use super::products::{GroupWeights, Im2colGemm, prefers_rows};
 use crate::checks::expect_input_count;
-use crate::memory::{floats, unwritten_output};
+use crate::memory::{floats, new_output};
 use crate::product::activation::Activation;
 
 /// A convolution whose weights are packed for this machine.
@@ -130,9 +130,7 @@ impl PackedConvolution {
         shape.push(self.spec.output_channels);
         let rows = self.spec.output_channels / self.group;
         let layout = self.layouts.of(&self.spec, &sizes[axis + 1..], rows, &mut shape)?;
-        // SAFETY: each pixel of each channel is written: the weights have elements.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>("Convolution", &shape)? };
+        let mut output = new_output::<f32>("Convolution", &shape)?;
         let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;

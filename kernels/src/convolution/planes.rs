@@ -6,7 +6,7 @@ use super::layouts::PatchLayoutCache;
 use super::patches::{Band, PatchLayout};
 use crate::checks::expect_input_count;
 use crate::cost;
-use crate::memory::{Scratch, floats, unwritten_output};
+use crate::memory::{Scratch, floats, new_output};
 use crate::product::activation::{Activation, below_zero};
 use crate::product::{Output, Vectors, max_or_second};
 use crate::threads::{Division, fill_rows};
@@ -234,9 +234,7 @@ impl PoolOfPlanes {
         );
         let mut shape: TVec<usize> = sizes[..=axis].into();
         let layout = self.layouts.of(&self.spec, &sizes[axis + 1..], 1, &mut shape)?;
-        // SAFETY: each pixel of each channel is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>("Pool", &shape)? };
+        let mut output = new_output::<f32>("Pool", &shape)?;
         let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
         let (window, volume) = (&layout.window, layout.offsets.len());
         let kernel = vec![1.; volume];

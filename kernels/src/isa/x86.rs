@@ -32,7 +32,8 @@ pub(crate) struct Amx(Vnni);
 
 impl Avx2 {
     pub fn detect() -> Option<Avx2> {
-        V3::try_new().map(Avx256)
+        // pulp does not ask for it.
+        V3::try_new().filter(|_| is_x86_feature_detected!("f16c")).map(Avx256)
     }
 }
 

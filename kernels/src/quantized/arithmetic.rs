@@ -10,7 +10,7 @@ use super::window::one_pixel;
 use crate::checks::{expect_inputs, volume};
 use crate::cost;
 use crate::isa::{Instructions, Lanes, OnLanes};
-use crate::memory::unwritten_output;
+use crate::memory::new_output;
 use crate::threads::fill_rows;
 
 /// What is made of the numbers that codes stand for.
@@ -175,9 +175,7 @@ impl QuantizedArithmetic {
         for<'o> Places<'o>: From<&'o mut [T]>,
     {
         let channels = self.lines.channels;
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<T>("QuantizedArithmetic", shape)? };
+        let mut output = new_output::<T>("QuantizedArithmetic", shape)?;
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<T>()?;
         if elements.is_empty() {

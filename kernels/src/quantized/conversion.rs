@@ -8,7 +8,7 @@ use tract_core::internal::*;
 use super::levels::{Level, Levels};
 use crate::checks::{expect_input_count, extent};
 use crate::cost;
-use crate::memory::unwritten_output;
+use crate::memory::new_output;
 use crate::product::{Vectors, load, store};
 use crate::threads::fill_rows;
 
@@ -338,9 +338,7 @@ impl Quantize {
                 factors.len()
             );
         }
-        // SAFETY: each code is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<u8>("Quantize", &shape)? };
+        let mut output = new_output::<u8>("Quantize", &shape)?;
         let mut view = output.try_as_plain_ram_mut()?;
         let codes = view.as_slice_mut::<u8>()?;
         if !codes.is_empty() {
@@ -372,9 +370,7 @@ impl Dequantize {
         let codes = input.try_as_plain_ram()?;
         let codes = codes.as_slice::<u8>()?;
         let shape = self.to.of_codes(input.shape());
-        // SAFETY: each number is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>("Dequantize", &shape)? };
+        let mut output = new_output::<f32>("Dequantize", &shape)?;
         let mut view = output.try_as_plain_ram_mut()?;
         let numbers = view.as_slice_mut::<f32>()?;
         let vectors = Vectors::detect();

@@ -17,7 +17,7 @@ use super::window::{ChannelsLastWindow, output_shape};
 use crate::checks::expect_input_count;
 use crate::cost;
 use crate::isa::Instructions;
-use crate::memory::{Aligned, unwritten_output};
+use crate::memory::{Aligned, new_output};
 use crate::product::activation::Activation;
 use crate::product::{Output, Share, Shares};
 use crate::threads::Division;
@@ -458,9 +458,7 @@ impl QuantizedConvolution {
     where
         for<'o> Written<'o>: From<Output<'o, T>>,
     {
-        // SAFETY: each channel of each pixel is written: the weights have elements.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<T>("QuantizedConvolution", shape)? };
+        let mut output = new_output::<T>("QuantizedConvolution", shape)?;
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<T>()?;
         let (pixels, channels) = (window.pixels(), self.spec.output_channels);

@@ -8,7 +8,7 @@ use tract_core::ndarray::Zip;
 use crate::checks::{check_volume, expect_inputs, extent};
 use crate::cost;
 use crate::isa::nearest;
-use crate::memory::unwritten_output;
+use crate::memory::new_output;
 use crate::product::Vectors;
 use crate::threads::fill_rows;
 
@@ -138,9 +138,7 @@ impl FakeQuantize {
                 limits[number] = if let [one] = limit { *one } else { limit[channel] };
             }
         }
-        // SAFETY: each element is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>("FakeQuantize", x.shape())? };
+        let mut output = new_output::<f32>("FakeQuantize", x.shape())?;
         if numbers.is_empty() {
             return Ok(tvec!(output.into_tvalue()));
         }

@@ -11,7 +11,7 @@ use super::rows::PADDING;
 use super::window::{ChannelsLastWindow, one_pixel, output_shape};
 use crate::checks::{check_volume, expect_input_count};
 use crate::cost;
-use crate::memory::unwritten_output;
+use crate::memory::new_output;
 use crate::product::Vectors;
 use crate::threads::fill_rows;
 
@@ -59,9 +59,7 @@ impl QuantizedMaxPool {
         let (window, shape) =
             ChannelsLastWindow::new("QuantizedMaxPool", &self.spec, input.shape())?;
         let (channels, taps) = (self.spec.output_channels, window.taps());
-        // SAFETY: each code is written.
-        #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<u8>("QuantizedMaxPool", &shape)? };
+        let mut output = new_output::<u8>("QuantizedMaxPool", &shape)?;
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<u8>()?;
         if !elements.is_empty() {

@@ -8,7 +8,7 @@ use tract_core::ops::cnn::PoolSpec;
 use super::rows::{Im2rowAddresses, PADDING, StridedLine, StridedLines};
 use crate::checks::volume;
 use crate::cost;
-use crate::memory::unwritten_output;
+use crate::memory::new_output;
 use crate::threads::fill_rows;
 
 /// How a window moves over some images, which have the channels last. Axes that they do not have are in front, of size 1.
@@ -149,9 +149,7 @@ impl ChannelsLastWindow {
             // The last step of the last tap may reach beyond the images.
             .and_then(|it| it.checked_add(4))
             .context("the data is too large")?;
-        // SAFETY: each code is written.
-        #[allow(unsafe_code)]
-        let mut padded = unsafe { unwritten_output::<u8>("QuantizedConvolution", &[count])? };
+        let mut padded = new_output::<u8>("QuantizedConvolution", &[count])?;
         let mut view = padded.try_as_plain_ram_mut()?;
         let (lines, rest) = view.as_slice_mut::<u8>()?.split_at_mut(count - 4);
         rest.fill(zero);
