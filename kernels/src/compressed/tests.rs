@@ -92,7 +92,7 @@ impl Case {
     /// With the vectors that this thread has selected, or on several threads with those that all have.
     fn check(&self) {
         self.check_with(Precision::Exact);
-        self.check_with(Precision::Bytes);
+        self.check_with(Precision::Dynamic);
     }
 
     /// What data is multiplied, as its documentation says.
@@ -122,7 +122,7 @@ impl Case {
         let activation = Activation::Clamp { min: -1., max: f32::INFINITY };
         let mut output = vec![f32::NAN; self.data_rows * self.rows];
         multiply(&matrix, &data, precision, &bias, activation, &mut output).unwrap();
-        if precision == Precision::Bytes
+        if precision == Precision::Dynamic
             && self.data_rows > FEW_ROWS
             && self.format.bits() <= 8
             && has_bytes()
@@ -151,7 +151,7 @@ fn has_bytes() -> bool {
     #[cfg(target_arch = "x86_64")]
     let has_bytes = {
         use crate::isa::Instructions;
-        Instructions::detect().vnni().is_some()
+        Instructions::detect().avx512_vnni().is_some()
     };
     #[cfg(not(target_arch = "x86_64"))]
     let has_bytes = false;
@@ -408,10 +408,10 @@ fn data_that_is_not_finite_stays() -> TractResult<()> {
         output
     };
     let mut data: Vec<f32> = (0..data_rows * depth).map(|place| (place as f32).sin()).collect();
-    let [exact, bytes] = [Precision::Exact, Precision::Bytes].map(|it| multiplied(&data, it));
+    let [exact, bytes] = [Precision::Exact, Precision::Dynamic].map(|it| multiplied(&data, it));
     assert_eq!(exact != bytes, has_bytes());
     data[depth + 5] = f32::INFINITY;
-    let [exact, bytes] = [Precision::Exact, Precision::Bytes].map(|it| multiplied(&data, it));
+    let [exact, bytes] = [Precision::Exact, Precision::Dynamic].map(|it| multiplied(&data, it));
     assert_eq!(exact, bytes);
     assert_eq!(exact[rows..2 * rows], [f32::INFINITY; 3]);
     Ok(())

@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::finish::TileSums;
 use super::product::QuantizedGemmTask;
 use super::rows::{Im2rowAddresses, StridedLine, StridedLines};
-use crate::isa::{Amx, Isa, On, Vnni};
+use crate::isa::{Amx, Avx512Vnni, Isa, On};
 
 /// The rows of a tile.
 const ROWS: usize = 16;
@@ -90,9 +90,9 @@ pub(super) fn multiply(isa: Amx, part: &mut QuantizedGemmTask<u8>) {
     let taken = part.taken;
     match taken {
         Im2rowAddresses::Alike(lines) if part.rows >= FEW_ROWS && lines.distance > 0 => {
-            isa.vnni().enter(AllBlocks { isa, part, lines });
+            isa.avx512_vnni().enter(AllBlocks { isa, part, lines });
         }
-        _ => part.multiply_on(isa.vnni()),
+        _ => part.multiply_on(isa.avx512_vnni()),
     }
 }
 
@@ -103,11 +103,11 @@ struct AllBlocks<'t, 'a> {
     lines: &'a StridedLines,
 }
 
-impl On<Vnni> for AllBlocks<'_, '_> {
+impl On<Avx512Vnni> for AllBlocks<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self, lanes: Vnni) {
+    fn run(self, lanes: Avx512Vnni) {
         let AllBlocks { isa, part, lines } = self;
         let blocks = RowBlocks::of(part, lines);
         // SAFETY: the processor has tiles, and the sizes are those that `ldtilecfg` takes.
@@ -410,11 +410,11 @@ struct FinishBlock<'t, 'a, const V: usize> {
     sums: &'t BlockSums,
 }
 
-impl<const V: usize> On<Vnni> for FinishBlock<'_, '_, V> {
+impl<const V: usize> On<Avx512Vnni> for FinishBlock<'_, '_, V> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self, lanes: Vnni) {
+    fn run(self, lanes: Avx512Vnni) {
         let FinishBlock { part, panel, first: mut first_row, segments, sums } = self;
         let (channel, width) = part.channels(panel);
         let epilogue = part.finish;

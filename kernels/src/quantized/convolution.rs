@@ -169,7 +169,7 @@ impl Description<'_> {
             && self.spec.dilation(rank - 1) == 1
             && self.data.zeros(self.spec.input_channels).is_some();
         match inputs.is_multiple_of(4) {
-            _ if is_row && (inputs < FEW_CHANNELS || instructions.takes_lines()) => Reading::Padded,
+            _ if is_row && (inputs < FEW_CHANNELS || instructions.has_tiles()) => Reading::Padded,
             true => Reading::InPlace,
             false => Reading::Copied,
         }
@@ -183,7 +183,7 @@ impl Description<'_> {
         let is_one_line = kernel_shape.iter().all(|taps| *taps == 1)
             && self.spec.strides().iter().all(|stride| *stride == 1)
             && !is_padded;
-        match instructions.takes_lines() {
+        match instructions.has_tiles() {
             false if is_copied && row <= FEW_CODES => Gathering::Always,
             true if self.group == 1 && !is_one_line => match is_copied || !is_padded {
                 true => Gathering::OfNarrowImages,
@@ -378,7 +378,7 @@ impl QuantizedConvolution {
             let rows = gather(codes, &starts, taps, of_a_tap, &self.zeros, filters, patches);
             (&**patches, rows, taps / filters.taps * of_a_tap)
         } else {
-            (codes, window.rows(pixels, filters.instructions.takes_lines()), of_a_tap)
+            (codes, window.rows(pixels, filters.instructions.has_tiles()), of_a_tap)
         };
         if !filters.are_widened() {
             let codes = CodesWithPadding::Narrow([codes, &self.zeros]);

@@ -34,7 +34,7 @@ pub(super) const MOST_CHANNELS: usize = 128;
 impl Instructions {
     /// How many taps are multiplied at once, and how many vectors a block of channels has.
     fn taps_at_once(self) -> usize {
-        if self.has_vnni() { 4 } else { 2 }
+        if self.has_any_vnni() { 4 } else { 2 }
     }
 }
 
@@ -156,7 +156,7 @@ impl<'a> DepthwiseTask<'a> {
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512Vnni(isa) => self.multiply_on::<_, 4, 16>(isa),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Amx(isa) => self.multiply_on::<_, 4, 16>(isa.vnni()),
+            Instructions::Amx(isa) => self.multiply_on::<_, 4, 16>(isa.avx512_vnni()),
         }
     }
 

@@ -32,7 +32,7 @@ impl Instructions {
 
     /// Whether codes are widened to 16 bits first, unless the weights are narrow.
     fn widens(self) -> bool {
-        !matches!(self, Instructions::Portable(_)) && !self.has_vnni()
+        !matches!(self, Instructions::Portable(_)) && !self.has_any_vnni()
     }
 }
 
@@ -78,7 +78,7 @@ impl PackedFilters {
         let width = if is_narrow || !instructions.widens() { 4 } else { 2 };
         let panel = instructions.lanes() * instructions.tile()[1];
         // Tiles of AMX have so many steps.
-        let most_steps = if instructions.takes_lines() { 16 } else { 1 };
+        let most_steps = if instructions.has_tiles() { 16 } else { 1 };
         let CodedWeights { codes, taps, of_a_tap } = weights;
         let outputs = offsets.len();
         let steps = of_a_tap.div_ceil(width).next_multiple_of(most_steps);
@@ -126,12 +126,12 @@ impl PackedFilters {
 
     /// How many rows are computed at a time, so that their codes stay in the caches for all filters.
     pub fn most_rows(&self) -> usize {
-        if self.instructions.takes_lines() { 128 } else { MOST_ROWS }
+        if self.instructions.has_tiles() { 128 } else { MOST_ROWS }
     }
 
     /// How many of some rows, which so many threads share, one takes at a time.
     pub fn rows_of_part(&self, rows: usize, threads: usize) -> usize {
-        match self.instructions.takes_lines() {
+        match self.instructions.has_tiles() {
             // The weights are read for each part: with parts of 8 rows two threads would gain nothing.
             true => {
                 let parts = threads.max(rows.div_ceil(self.most_rows()));
