@@ -7,7 +7,7 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
 use super::{
-    Description, Levels, Operation, QuantizedArithmetic, QuantizedConvolution, ResidualOperand,
+    LayerDescription, Levels, Operation, QuantizedArithmetic, QuantizedConvolution, ResidualOperand,
 };
 use crate::convolution::tests::numbers;
 use crate::product::activation::Activation;
@@ -208,7 +208,7 @@ impl Case {
             (Activation::Swish, None, None, None),
             (Activation::Swish, None, Some(&coded), None),
         ] {
-            let op = QuantizedConvolution::new(&Description {
+            let op = QuantizedConvolution::new(&LayerDescription {
                 spec: self.spec(),
                 group: self.group,
                 data: &levels,
@@ -333,7 +333,7 @@ fn few_codes_differ_from_exact_arithmetic() {
             let [low, high, least, most] = [low, high, least, most].map(|it| f64::from(*it));
             let clamp = Activation::Clamp { min: 0., max: 6. };
             for activation in [Activation::Identity, clamp, Activation::Swish] {
-                let op = QuantizedConvolution::new(&Description {
+                let op = QuantizedConvolution::new(&LayerDescription {
                     spec: case.spec(),
                     group: 1,
                     data: &levels,
@@ -384,7 +384,7 @@ fn swish_of_any_number() {
     let data = Tensor::zero::<u8>(&[1, 1]).unwrap();
     let levels = Levels::of_scale(1., 0).unwrap();
     with_all_instructions(|instructions| {
-        let op = QuantizedConvolution::new(&Description {
+        let op = QuantizedConvolution::new(&LayerDescription {
             spec: PoolSpec::new(
                 DataFormat::NHWC,
                 tvec![],
