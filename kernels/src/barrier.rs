@@ -42,7 +42,7 @@ pub fn guard_downsamples(model: &mut TypedModel) -> TractResult<()> {
     guard_downsamples_of(model, 0)
 }
 
-/// The same for those of the nodes from a number on.
+/// [`guard_downsamples`] for the nodes from a number on.
 ///
 /// # Errors
 ///

@@ -205,7 +205,7 @@ pub(crate) struct OutputShares {
 }
 
 impl ContractionSizes {
-    /// The same product with more rows, if it has one and the right factor is the same along an axis of the batch: queries of one
+    /// The product with more rows, if it has one and the right factor is the same along an axis of the batch: queries of one
     /// token, of which several have the same keys. It is packed once then.
     fn with_rows_of_batch(mut self) -> ContractionSizes {
         let is_shared = |axis: &&mut AxisStrides| axis.size > 1 && axis.right == 0 && axis.left > 0;

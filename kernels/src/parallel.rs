@@ -98,7 +98,7 @@ impl EvalOp for Parallel {
     }
 }
 
-/// That of each loop.
+/// The state of each loop.
 #[derive(Debug, Clone)]
 struct States(Vec<Box<dyn OpState>>);
 

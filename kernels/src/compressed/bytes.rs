@@ -69,7 +69,8 @@ impl ByteLayout {
     /// Whether the numbers could be split.
     #[inline(always)]
     fn split(self, lanes: Avx512Vnni, numbers: &[f32; WIDTH], block: &mut DigitBlock) -> bool {
-        // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`; what is written has the size of a vector of 128 bits.
+        // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`; what is written has the size of a vector of 128
+        // bits.
         unsafe {
             let mut can_split = true;
             for (vector, numbers) in numbers.as_chunks::<LANES>().0.iter().enumerate() {

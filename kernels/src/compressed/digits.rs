@@ -8,7 +8,8 @@
 //! ```
 //!
 //! until it becomes a number in single precision. One factor of the processor's multiplication has no sign: signed codes or digits get
-//! a number more, so that they have none, and `bytes.rs` and `nibbles` subtract the products with that number, in whole numbers. `nibbles/avx2.rs` has digits for an older instruction.
+//! a number more, so that they have none, and `bytes.rs` and `nibbles` subtract the products with that number, in whole numbers.
+//! `nibbles/avx2.rs` has digits for an older instruction.
 //!
 //! Only `q` is rounded. Each number is wrong by less than 2^-23 of the largest of those that have its scale, four neighbours, for codes of
 //! 8 bits; and by less than 2^-22 of the largest of 32 (eight at the end of a row) for codes of four bits. In floats, each sum is rounded as

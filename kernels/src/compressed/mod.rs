@@ -13,7 +13,8 @@
 //! * `dots.rs` multiplies other few rows, in floats;
 //! * `dynamic.rs` multiplies many rows that may be rounded to bytes;
 //! * `unpack.rs` makes numbers of codes;
-//! * `product.rs` chooses one of these for few rows of data, and multiplies many: panels of the matrix become numbers in the cache, and meet
+//! * `product.rs` chooses one of these for few rows of data, and multiplies many: panels of the matrix become numbers in the cache, and
+//!   meet
 //!   all rows there.
 
 #[cfg(target_arch = "x86_64")]

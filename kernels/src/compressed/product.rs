@@ -167,8 +167,8 @@ impl PreparedRows<'_> {
         PreparedRows { matrix, instructions, data: digits.unwrap_or_else(floats) }
     }
 
-    /// How many rows of the matrix a task has. Where the parameters of groups are copied, those of more leave the first-level cache; and more
-    /// than two rows of data read the codes again.
+    /// How many rows of the matrix a task has. Where the parameters of groups are copied, those of more leave the first-level cache; and
+    /// more than two rows of data read the codes again.
     fn rows_at_once(&self, data_rows: usize) -> usize {
         let are_copied = matches!(self.data, PreparedData::Floats(_)) && self.matrix.groups() > 1;
         if are_copied || data_rows > 2 { ROWS_AT_ONCE / 4 } else { ROWS_AT_ONCE }

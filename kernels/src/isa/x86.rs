@@ -258,7 +258,7 @@ unsafe fn of_nibble_256<const SIGNED: bool, const ABOVE: i32, const BELOW: i32>(
     }
 }
 
-/// The same: a code is the place of its number in a vector.
+/// The codes of four bits of words at some bits: a code is the place of its number in a vector.
 ///
 /// # Safety
 ///

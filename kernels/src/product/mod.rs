@@ -55,8 +55,8 @@ pub(super) use shares::{PARTS_PER_THREAD, Share, Shares};
 
 /// The product of operands `A` and `B`, `B` packed, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
 ///
-/// All rows meet a panel before the next one: weights that come from memory are waited for panel by panel. With four
-/// panels at a time a BERT took 1.03 times as long (AMD Zen 5).
+/// All rows meet a panel before the next one: weights that come from memory are waited for panel by panel. Four panels
+/// at a time are slower.
 pub(super) struct PackedGemm<'a> {
     pub left: OperandA<&'a [f32]>,
     pub right: PackedB<&'a [f32]>,

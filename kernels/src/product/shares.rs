@@ -93,7 +93,7 @@ impl<'d> Shares<'d> {
         self.for_each_placed(matrix, self.columns, |column| column, each)
     }
 
-    /// The same of a matrix with other columns: `place` is where those of the shares are.
+    /// Calls a function with each share of a matrix with other columns: `place` is where those of the shares are.
     pub fn for_each_placed<T: Send>(
         &self,
         matrix: &mut [T],

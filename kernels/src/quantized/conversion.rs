@@ -487,7 +487,7 @@ mod tests {
     use super::*;
     use crate::product::tests::with_all_vectors;
 
-    /// Those of a scale, of limits, and of limits of each channel.
+    /// Levels of a scale, of limits, and of limits of each channel.
     fn levels(channels: usize) -> Vec<Arc<Levels>> {
         let limits: Vec<[f32; 4]> = (0..channels)
             .map(|channel| {

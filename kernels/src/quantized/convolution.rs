@@ -88,7 +88,7 @@ enum Reading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gathering {
     Never,
-    /// They are one tap then.
+    /// All taps of a row of the im2row matrix are one tap then.
     Always,
     /// Where tiles at equal distances would have many rows between those of the pixels.
     OfNarrowImages,
@@ -267,12 +267,12 @@ impl QuantizedConvolution {
             };
             let weights =
                 CodedWeights { codes: &ordered, taps: kernel / row, of_a_tap: row * inputs };
-            let is_narrow = weights.are_narrow();
+            let codes_of_step = weights.codes_of_step(instructions);
             let offsets: Vec<i32> = (0..spec.output_channels).map(offset).collect();
             let groups = ordered.chunks_exact(outputs * depth).zip(offsets.chunks_exact(outputs));
             let groups = groups
                 .map(|(codes, offsets)| {
-                    PackedFilters::pack(CodedWeights { codes, ..weights }, is_narrow, offsets)
+                    PackedFilters::pack(CodedWeights { codes, ..weights }, codes_of_step, offsets)
                 })
                 .collect();
             QuantizedFilters::Products { groups, reading, gathering }

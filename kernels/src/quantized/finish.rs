@@ -60,7 +60,7 @@ impl ChannelScales {
         ChannelScales { numbers, limits }
     }
 
-    /// The same lines so many times, one after the other.
+    /// The lines so many times, one after the other.
     fn repeated(&self, count: usize) -> ChannelScales {
         let numbers = self.numbers.each_ref().map(|numbers| repeated(numbers, count));
         ChannelScales { numbers, limits: self.limits }

@@ -63,8 +63,13 @@ pub(super) struct CodedWeights<'a> {
 }
 
 impl CodedWeights<'_> {
+    /// How many codes of each output channel a step has.
+    pub fn codes_of_step(&self, instructions: Instructions) -> usize {
+        if instructions.widens() && !self.are_narrow() { 2 } else { 4 }
+    }
+
     /// Whether each two neighbours are at most 128 from 0 together: their products with two codes of data have 16 bits then.
-    pub fn are_narrow(&self) -> bool {
+    fn are_narrow(&self) -> bool {
         let is_narrow = |pair: &[i8]| {
             pair.iter().map(|code| u16::from(code.unsigned_abs())).sum::<u16>() <= 128
         };
@@ -74,9 +79,8 @@ impl CodedWeights<'_> {
 
 impl PackedFilters {
     /// Packs weights. `offsets` are what the sums of output channels begin with.
-    pub fn pack(weights: CodedWeights, is_narrow: bool, offsets: &[i32]) -> PackedFilters {
+    pub fn pack(weights: CodedWeights, codes_of_step: usize, offsets: &[i32]) -> PackedFilters {
         let instructions = Instructions::detect();
-        let codes_of_step = if is_narrow || !instructions.widens() { 4 } else { 2 };
         let panel = instructions.lanes() * instructions.tile()[1];
         // Tiles have so many steps.
         let steps_of_tile = if instructions.has_tiles() { 16 } else { 1 };

@@ -205,9 +205,9 @@ impl ChannelsLastWindow {
         while pixel < pixels.end {
             let [line, x, left] = self.line(pixel);
             self.lines(line, &mut of_line);
-            let first = of_line[0].map_or(PADDING, |line| self.start(line, 0));
+            let Some(first) = of_line[0] else { unreachable!("there is no padding") };
             let rows = left.min(pixels.end - pixel);
-            lines.push(StridedLine { start: first + x * distance, rows });
+            lines.push(StridedLine { start: self.start(first, 0) + x * distance, rows });
             pixel += rows;
         }
         Im2rowAddresses::Strided(StridedLines { distance, taps, lines })

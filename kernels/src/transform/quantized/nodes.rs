@@ -122,7 +122,7 @@ impl<'a> QuantizedTranslation<'a> {
         })
     }
 
-    /// Those of a QuantizeLinear, if all that follows are DequantizeLinear of the same scale.
+    /// The levels of a QuantizeLinear, if all that follows are DequantizeLinear of the same scale.
     fn levels_of_scale(&self, node: &TypedNode, reciprocal: f32, zero_point: i32) -> Found<Levels> {
         rule_if_some!(successors = uses(self.source, node)?);
         let is_signed = node.outputs[0].fact.datum_type == DatumType::I8;
