@@ -10,7 +10,7 @@ use crate::checks::{expect_inputs, volume};
 use crate::cost;
 use crate::memory::{filled_output, floats, zero_output};
 use crate::product::activation::Activation;
-use crate::product::{OperandA, Output, PARTS_PER_THREAD, PackedB, PackedGemm, Tile, Vectors};
+use crate::product::{OperandA, Output, PARTS, PackedB, PackedGemm, Tile, Vectors};
 use crate::strided::strides;
 use crate::threads::Division;
 
@@ -222,7 +222,7 @@ impl ContractionSizes {
         let output: usize = self.shape.iter().product();
         let division = Division::of(cost::PRODUCT.of(output.saturating_mul(self.depth)));
         let threads = division.threads();
-        let wanted = if threads > 1 { PARTS_PER_THREAD * threads } else { 1 };
+        let wanted = if threads > 1 { PARTS * threads } else { 1 };
         // The elements for each index along the axes that are shared, and how many indices there are without the last of them.
         let (mut unit, mut outer, mut parts) = (output, 1, 1);
         for size in &self.shape[..self.shape.len() - 1] {

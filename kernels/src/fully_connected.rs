@@ -10,9 +10,7 @@ use crate::compressed::{self, CompressedMatrix, Precision};
 use crate::cost;
 use crate::memory::{floats, unwritten_output};
 use crate::product::activation::Activation;
-use crate::product::{
-    Gemv, OperandA, Output, PARTS_PER_THREAD, PackedB, PackedGemm, Shares, Tile, Vectors,
-};
+use crate::product::{Gemv, OperandA, Output, PARTS, PackedB, PackedGemm, Shares, Tile, Vectors};
 use crate::threads::Division;
 
 /// Threads share the rows of the data where each share has so many, and the columns otherwise: then all rows meet a panel of weights
@@ -191,12 +189,11 @@ impl FullyConnected {
                 };
                 let division = division();
                 let threads = division.threads();
-                let rows_are_many = count >= MANY_ROWS * PARTS_PER_THREAD * threads;
+                let rows_are_many = count >= MANY_ROWS * PARTS * threads;
                 let panels_are_few = columns.div_ceil(tile.columns) < threads;
                 if threads > 1 && (rows_are_many || panels_are_few) {
                     // Threads share the rows.
-                    let part =
-                        count.div_ceil(PARTS_PER_THREAD * threads).next_multiple_of(tile.rows);
+                    let part = count.div_ceil(PARTS * threads).next_multiple_of(tile.rows);
                     division.fill_rows(elements, part * columns, |first, output| {
                         let count = output.len() / columns;
                         let data = &data[first * part * depth..][..count * depth];
@@ -321,11 +318,7 @@ mod tests {
             let (bias, activation) = (integers(columns), Activation::Identity);
             FullyConnected::new(&weights, false, bias, activation, known, std::iter::empty())
         };
-        for rows in [
-            2 * MANY_ROWS,
-            2 * MANY_ROWS * PARTS_PER_THREAD - 1,
-            2 * MANY_ROWS * PARTS_PER_THREAD + 5,
-        ] {
+        for rows in [2 * MANY_ROWS, 2 * MANY_ROWS * PARTS - 1, 2 * MANY_ROWS * PARTS + 5] {
             let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth))?;
             let run = |op: &FullyConnected| op.eval(tvec!(data.clone().into()));
             let op = op(Some(rows))?;

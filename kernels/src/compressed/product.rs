@@ -16,8 +16,7 @@ use crate::isa::{Avx2, Avx512Vnni, Isa};
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
-    Addend, GemmBlock, OperandA, OperandB, Output, PARTS_PER_THREAD, STEPS, Share, Shares, Tile,
-    Vectors,
+    Addend, GemmBlock, OperandA, OperandB, Output, PARTS, STEPS, Share, Shares, Tile, Vectors,
 };
 use crate::threads::Division;
 
@@ -99,7 +98,7 @@ fn multiply_few(
     let prepared = PreparedRows::new(matrix, data);
     let division = Division::of(cost::STREAMED_BYTE.of(matrix.bytes()?.len()));
     let panel = Tile::of(Vectors::detect()).columns;
-    let shares = Shares::of_columns(&division, [rows, columns], panel, PARTS_PER_THREAD);
+    let shares = Shares::of_columns(&division, [rows, columns], panel, PARTS);
     shares.for_each(output, |Share { columns, .. }, mut share| {
         let mut parameters = GroupParameters::default();
         let mut sums = [[0.; ROWS_AT_ONCE]; FEW_ROWS];

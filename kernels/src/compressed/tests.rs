@@ -14,7 +14,7 @@ const FORMATS: [Format; 6] =
 
 /// A product of some rows of data with a compressed matrix.
 #[derive(Debug, Clone)]
-struct Case {
+struct CompressedCase {
     format: Format,
     data_rows: usize,
     rows: usize,
@@ -28,7 +28,7 @@ struct Case {
     seed: u32,
 }
 
-impl Case {
+impl CompressedCase {
     fn numbers(&self, salt: u32) -> impl Iterator<Item = u32> {
         let mut state = self.seed ^ salt;
         std::iter::repeat_with(move || {
@@ -160,7 +160,7 @@ fn has_bytes() -> bool {
 
 const NUMBERS: [DatumType; 4] = [DatumType::F32, DatumType::F16, DatumType::U8, DatumType::I8];
 
-fn cases() -> impl Strategy<Value = Case> {
+fn cases() -> impl Strategy<Value = CompressedCase> {
     let groups = prop_oneof![
         (1usize..150).prop_map(|depth| (1, depth)),
         (1usize..4, 1usize..5).prop_map(|(groups, size)| (groups, 32 * size)),
@@ -177,7 +177,7 @@ fn cases() -> impl Strategy<Value = Case> {
             let group = if format.bits() == 4 { group.next_multiple_of(2) } else { group };
             let [has_zero_points, half_scales, is_tiny_first] = flags;
             let zero_points = has_zero_points.then_some(NUMBERS[seed as usize % NUMBERS.len()]);
-            Case {
+            CompressedCase {
                 format,
                 data_rows,
                 rows,
@@ -360,7 +360,7 @@ fn check_shapes(formats: [Format; 2], all_groups: &[(usize, usize)], half_scales
         for (&(groups, group), (rows, data_rows)) in
             all_groups.iter().flat_map(|groups| rows.map(|rows| (groups, rows)))
         {
-            let case = Case {
+            let case = CompressedCase {
                 format,
                 data_rows,
                 rows,
@@ -435,7 +435,7 @@ fn threads_share_a_product() {
     ] {
         // So many numbers that AVX-512 reads rows where they are.
         let (groups, group) = (2, 64);
-        let case = Case {
+        let case = CompressedCase {
             format,
             data_rows,
             rows,

@@ -51,7 +51,7 @@ pub(super) use dots::Gemv;
 pub(super) use kernel::{Addend, GemmBlock, OperandB, load, max_or_second, store};
 pub(super) use output::Output;
 pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, cycles, row_panels};
-pub(super) use shares::{PARTS_PER_THREAD, Share, Shares};
+pub(super) use shares::{PARTS, Share, Shares};
 
 /// The product of operands `A` and `B`, `B` packed, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
 ///

@@ -6,7 +6,7 @@ use super::{Output, Tile, Vectors};
 use crate::threads::{Division, even_parts};
 
 /// In how many parts the work of a thread is cut, if that costs nothing: a late thread then finds less to do.
-pub(crate) const PARTS_PER_THREAD: usize = 4;
+pub(crate) const PARTS: usize = 4;
 
 /// What a thread computes of a matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl<'d> Shares<'d> {
         let pieces = (tiles / LEAST_TILES).min(2 * threads);
         // Parts of some rows are read by whoever comes next, and should be few.
         if threads == 1 || rest == 0 || rest >= of_each || pieces < 2 {
-            return Shares::of_columns(division, [rows, columns], tile.columns, PARTS_PER_THREAD);
+            return Shares::of_columns(division, [rows, columns], tile.columns, PARTS);
         }
         // They are where the parts of the first thread end.
         let left_over = of_each..of_each + rest;
@@ -74,7 +74,7 @@ impl<'d> Shares<'d> {
             columns: panels.start * tile.columns..(panels.end * tile.columns).min(columns),
         };
         let of_all_rows = |panels: Range<usize>, threads: usize| {
-            let count = panels.len().min(PARTS_PER_THREAD * threads);
+            let count = panels.len().min(PARTS * threads);
             even_parts(panels, count).map(|panels| share(0..tiles, panels))
         };
         let shares = of_all_rows(0..left_over.start, 1)

@@ -229,30 +229,20 @@ pub(crate) struct OutputRows<'a> {
     rows: RowsOf<'a>,
     /// The channel that each row begins with.
     first_channel: usize,
-    /// The residual: codes that are added, for so many channels of each row. None if nothing is added.
+    /// The residual: codes that are added, from the first channel of all on, and how far its rows are apart. None if nothing is added.
     residual: &'a [u8],
-    residual_channels: usize,
+    stride: usize,
 }
 
 impl<'a> From<Output<'a, u8>> for OutputRows<'a> {
     fn from(rows: Output<'a, u8>) -> OutputRows<'a> {
-        OutputRows {
-            rows: CodesOrFloats::Codes(rows),
-            first_channel: 0,
-            residual: &[],
-            residual_channels: 0,
-        }
+        OutputRows { rows: CodesOrFloats::Codes(rows), first_channel: 0, residual: &[], stride: 0 }
     }
 }
 
 impl<'a> From<Output<'a>> for OutputRows<'a> {
     fn from(rows: Output<'a>) -> OutputRows<'a> {
-        OutputRows {
-            rows: CodesOrFloats::Floats(rows),
-            first_channel: 0,
-            residual: &[],
-            residual_channels: 0,
-        }
+        OutputRows { rows: CodesOrFloats::Floats(rows), first_channel: 0, residual: &[], stride: 0 }
     }
 }
 
@@ -262,20 +252,20 @@ impl<'a> OutputRows<'a> {
         OutputRows { first_channel, ..self }
     }
 
-    /// The rows with codes that are added, for so many channels of each row; or with none.
-    pub fn with_residual(self, residual: &'a [u8], residual_channels: usize) -> OutputRows<'a> {
-        OutputRows { residual, residual_channels, ..self }
+    /// The rows with codes that are added, which have rows of so many channels; or with none.
+    pub fn with_residual(self, residual: &'a [u8], stride: usize) -> OutputRows<'a> {
+        OutputRows { residual, stride, ..self }
     }
 
     /// The rows without the first ones.
     pub fn skip_rows(&mut self, rows: usize) -> OutputRows<'_> {
-        let residual = self.residual.get(rows * self.residual_channels..).unwrap_or(&[]);
-        let OutputRows { first_channel, residual_channels, .. } = *self;
+        let residual = self.residual.get(rows * self.stride..).unwrap_or(&[]);
+        let OutputRows { first_channel, stride, .. } = *self;
         let rows = match &mut self.rows {
             CodesOrFloats::Codes(codes) => CodesOrFloats::Codes(codes.skip_rows(rows)),
             CodesOrFloats::Floats(numbers) => CodesOrFloats::Floats(numbers.skip_rows(rows)),
         };
-        OutputRows { rows, first_channel, residual, residual_channels }
+        OutputRows { rows, first_channel, residual, stride }
     }
 
     /// The rows with so many joined as one, of so many times the channels.
@@ -286,13 +276,13 @@ impl<'a> OutputRows<'a> {
                 CodesOrFloats::Floats(numbers.with_rows_joined(count))
             }
         };
-        OutputRows { rows, residual_channels: self.residual_channels * count, ..self }
+        OutputRows { rows, stride: self.stride * count, ..self }
     }
 
     /// The codes that are added from a channel of a row on.
     #[inline(always)]
     fn residual(&self, row: usize, channel: usize) -> &'a [u8] {
-        &self.residual[row * self.residual_channels + channel..]
+        &self.residual[row * self.stride + channel..]
     }
 
     /// The rows from a channel on, if they are of codes.

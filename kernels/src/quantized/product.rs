@@ -17,7 +17,8 @@ pub(super) const MOST_ROWS: usize = 96;
 pub(crate) const MOST_PRODUCTS: usize = 1 << 16;
 
 impl Instructions {
-    /// The rows and the vectors of a tile of sums: a panel has as many vectors.
+    /// The rows and the vectors of a tile of sums in vectors: a panel has as many vectors. With AMX that is for the few rows that its tiles
+    /// do not take.
     fn tile(self) -> [usize; 2] {
         match self {
             Instructions::Portable(_) => [4, 2],

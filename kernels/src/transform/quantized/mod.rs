@@ -28,7 +28,8 @@ use tract_core::optim::Optimizer;
 use super::chain::Chain;
 use super::found::{Found, is_binary, unique_name};
 use super::rule::{Outcome, Refusable, RegisteredCheck, RegisteredMovement, Session};
-use crate::quantized::{CodeLayout, Dequantize, FakeQuantize, Levels, Operation};
+use crate::quantized::CodeLayout::{self, AsNumbers, ChannelsLast};
+use crate::quantized::{Dequantize, FakeQuantize, Levels, Operation};
 
 /// The name of this part, as if it were a rule.
 pub(super) const NAME: &str = "quantized";
@@ -65,7 +66,7 @@ fn translated(session: &Session, source: &TypedModel) -> TractResult<TypedModel>
         if let Some(label) = source.outlet_label(*input) {
             translation.target.set_outlet_label(outlet, label.to_string())?;
         }
-        translation.set(*input, QuantizedForms::of(outlet, None, CodeLayout::AsNumbers));
+        translation.set(*input, QuantizedForms::of(outlet, None, AsNumbers));
     }
     for id in source.eval_order()? {
         if !translation.done.contains(&id) {
@@ -100,8 +101,8 @@ struct QuantizedTranslation<'a> {
 /// The axis of a value of the model, of so many, that is the last one of its codes in a layout: levels may differ along it.
 fn channel_axis(layout: CodeLayout, rank: usize) -> usize {
     match layout {
-        CodeLayout::ChannelsLast => 1,
-        CodeLayout::AsNumbers => rank - 1,
+        ChannelsLast => 1,
+        AsNumbers => rank - 1,
     }
 }
 
@@ -123,15 +124,15 @@ impl OutletLayouts {
 
     fn in_layout(&mut self, layout: CodeLayout) -> &mut Option<OutletId> {
         match layout {
-            CodeLayout::AsNumbers => &mut self.of_model,
-            CodeLayout::ChannelsLast => &mut self.channels_last,
+            AsNumbers => &mut self.of_model,
+            ChannelsLast => &mut self.channels_last,
         }
     }
 
     /// An outlet that is there, and its layout.
     fn any(self) -> TractResult<(OutletId, CodeLayout)> {
-        let of_model = self.of_model.map(|outlet| (outlet, CodeLayout::AsNumbers));
-        let any = self.channels_last.map(|outlet| (outlet, CodeLayout::ChannelsLast)).or(of_model);
+        let of_model = self.of_model.map(|outlet| (outlet, AsNumbers));
+        let any = self.channels_last.map(|outlet| (outlet, ChannelsLast)).or(of_model);
         any.context("a value has levels, but no codes")
     }
 }
@@ -158,8 +159,8 @@ impl QuantizedForms {
     /// The layout of the codes of a tensor of so many axes that needs no move, if one is there.
     fn layout_of_codes(&self, rank: usize) -> CodeLayout {
         match self.codes.channels_last.is_some() && rank > 2 {
-            true => CodeLayout::ChannelsLast,
-            false => CodeLayout::AsNumbers,
+            true => ChannelsLast,
+            false => AsNumbers,
         }
     }
 }
@@ -278,7 +279,7 @@ impl<'a> QuantizedTranslation<'a> {
         }
         for (slot, outlet) in outlets.into_iter().enumerate() {
             let outlet_of_source = OutletId::new(node.id, slot);
-            self.set(outlet_of_source, QuantizedForms::of(outlet, None, CodeLayout::AsNumbers));
+            self.set(outlet_of_source, QuantizedForms::of(outlet, None, AsNumbers));
         }
         Ok(())
     }

@@ -18,7 +18,8 @@ use super::{
     operation_of, scale_of,
 };
 use crate::quantized::{
-    CodeLayout, FakeQuantize, LayerDescription, Levels, Operation, Quantize, QuantizedArithmetic,
+    CodeLayout::{self, AsNumbers, ChannelsLast},
+    FakeQuantize, LayerDescription, Levels, Operation, Quantize, QuantizedArithmetic,
     QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize, ResidualOperand,
 };
 use crate::transform::chain::Chain;
@@ -167,8 +168,8 @@ impl<'a> QuantizedTranslation<'a> {
         let is_second = axis.is_none_or(|axis| axis == 1);
         let prefers_second = value.numbers.channels_last.is_some() || self.feeds_windows(node);
         let layout = match () {
-            () if is_second && (prefers_second || !is_last) && rank > 2 => CodeLayout::ChannelsLast,
-            () if is_last => CodeLayout::AsNumbers,
+            () if is_second && (prefers_second || !is_last) && rank > 2 => ChannelsLast,
+            () if is_last => AsNumbers,
             () => {
                 refuse!("its limits differ along axis {axis:?}, but must do so along the channels");
             }
@@ -191,13 +192,10 @@ impl<'a> QuantizedTranslation<'a> {
         }
         // Compared with the numbers that the operator reads.
         let (mut compared, mut factors) = (layout, None);
-        let numbers = if let (CodeLayout::ChannelsLast, Some(numbers)) =
-            (layout, value.numbers.channels_last)
-        {
-            compared = CodeLayout::AsNumbers;
+        let numbers = if let (ChannelsLast, Some(numbers)) = (layout, value.numbers.channels_last) {
+            compared = AsNumbers;
             numbers
-        } else if let (CodeLayout::AsNumbers, Some((before, constants))) =
-            (layout, self.factors_before(node)?)
+        } else if let (AsNumbers, Some((before, constants))) = (layout, self.factors_before(node)?)
         {
             factors = Some(constants.into());
             self.numbers(before)?
@@ -281,7 +279,7 @@ impl<'a> QuantizedTranslation<'a> {
             bias,
             upsampling: None,
         };
-        self.layer(node, layer, CodeLayout::ChannelsLast)
+        self.layer(node, layer, ChannelsLast)
     }
 
     fn transposed_convolution(&mut self, node: &'a TypedNode) -> Found<Translated> {
@@ -307,7 +305,7 @@ impl<'a> QuantizedTranslation<'a> {
             bias,
             upsampling: Some((upsampling, part)),
         };
-        self.layer(node, layer, CodeLayout::ChannelsLast)
+        self.layer(node, layer, ChannelsLast)
     }
 
     /// The third input of a node, for each of so many channels.
@@ -466,7 +464,7 @@ impl<'a> QuantizedTranslation<'a> {
         let (scales, bias) = (weights.scales(), vec![0.; outputs]);
         let layer =
             QuantizedLayer { spec, group: 1, codes: weights.codes, scales, bias, upsampling: None };
-        self.layer(node, layer, CodeLayout::AsNumbers)
+        self.layer(node, layer, AsNumbers)
     }
 
     fn max_pool(&mut self, node: &'a TypedNode) -> Found<Translated> {
@@ -486,11 +484,11 @@ impl<'a> QuantizedTranslation<'a> {
         };
         rule_if!(op.with_index_outputs.is_none() && spec.data_format == DataFormat::NCHW);
         rule_if!(spec.rank() <= 3 && is_padded_little);
-        rule_if_some!((codes, levels) = self.codes(node.inputs[0], CodeLayout::ChannelsLast)?);
+        rule_if_some!((codes, levels) = self.codes(node.inputs[0], ChannelsLast)?);
         let spec = PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() };
         let chain = Chain::new(self.source, node);
         let op = QuantizedMaxPool { spec };
-        self.finish(&chain, op, &[codes], Some(levels), CodeLayout::ChannelsLast)
+        self.finish(&chain, op, &[codes], Some(levels), ChannelsLast)
     }
 
     /// The sum over all pixels, which may be divided by their number.
@@ -499,12 +497,12 @@ impl<'a> QuantizedTranslation<'a> {
         let rank = self.rank(node.inputs[0])?;
         let are_pixels = rank > 2 && op.axes.iter().copied().eq(2..rank);
         rule_if!(op.reducer == Reducer::Sum && are_pixels);
-        rule_if_some!((codes, levels) = self.codes(node.inputs[0], CodeLayout::ChannelsLast)?);
+        rule_if_some!((codes, levels) = self.codes(node.inputs[0], ChannelsLast)?);
         let mut chain = Chain::new(self.source, node);
         let factor = chain.arithmetic::<Mul>(0..0)?.map_or(1., |factors| factors[0]);
-        let output = self.take_levels(&mut chain, CodeLayout::ChannelsLast)?;
+        let output = self.take_levels(&mut chain, ChannelsLast)?;
         let op = QuantizedSum { levels, factor, output: output.clone() };
-        self.finish(&chain, op, &[codes], output, CodeLayout::ChannelsLast)
+        self.finish(&chain, op, &[codes], output, ChannelsLast)
     }
 
     fn arithmetic(&mut self, node: &'a TypedNode) -> Found<Translated> {
@@ -622,7 +620,7 @@ impl<'a> QuantizedTranslation<'a> {
         };
         rule_if_some!((codes, _) = self.codes(node.inputs[0], layout)?);
         let mut pads = op.pads.clone();
-        if layout == CodeLayout::ChannelsLast {
+        if layout == ChannelsLast {
             pads[1..].rotate_left(1);
         }
         let chain = Chain::new(self.source, node);
@@ -648,8 +646,8 @@ impl<'a> QuantizedTranslation<'a> {
         }
         let of_last = if all_last { self.with_channels_last(node)? } else { None };
         let (layout, op) = match of_last {
-            Some(op) => (CodeLayout::ChannelsLast, op),
-            None => (CodeLayout::AsNumbers, node.op.clone()),
+            Some(op) => (ChannelsLast, op),
+            None => (AsNumbers, node.op.clone()),
         };
         let mut inputs = tvec!();
         for input in &node.inputs {
@@ -691,12 +689,12 @@ impl<'a> QuantizedTranslation<'a> {
             rule_if_some!((next, _) = chain.successor()?);
             chain.push(next);
         }
-        rule_if_some!((mut codes, _) = self.codes(input, CodeLayout::ChannelsLast)?);
+        rule_if_some!((mut codes, _) = self.codes(input, ChannelsLast)?);
         rule_if_some!(last = ops.pop());
         for op in ops {
             codes = self.wire(&format!("{}.shuffle", chain.last().name), op, &[codes])?;
         }
-        self.finish(&chain, last, &[codes], Some(levels.clone()), CodeLayout::ChannelsLast)?;
+        self.finish(&chain, last, &[codes], Some(levels.clone()), ChannelsLast)?;
         Ok(Some(Translated::Moved))
     }
 
@@ -706,13 +704,7 @@ impl<'a> QuantizedTranslation<'a> {
         rule_if!(value.numbers.of_model.is_none());
         rule_if_some!(numbers = value.numbers.channels_last);
         rule_if_some!(op = self.with_channels_last(node)?);
-        self.finish(
-            &Chain::new(self.source, node),
-            op,
-            &[numbers],
-            None,
-            CodeLayout::ChannelsLast,
-        )?;
+        self.finish(&Chain::new(self.source, node), op, &[numbers], None, ChannelsLast)?;
         Ok(Some(Translated::Moved))
     }
 
