@@ -42,7 +42,7 @@ pub fn guard_downsamples(model: &mut TypedModel) -> TractResult<()> {
     guard_downsamples_of(model, 0)
 }
 
-/// The same for those of the nodes from a number on.
+/// [`guard_downsamples`] for the nodes from a number on.
 ///
 /// # Errors
 ///
@@ -194,7 +194,7 @@ mod tests {
     }
 
     /// The shape of the data, an operator, and the axes of its output along which nothing may pass it.
-    type Case = (&'static [usize], Box<dyn TypedOp>, &'static [usize]);
+    type BarrierCase = (&'static [usize], Box<dyn TypedOp>, &'static [usize]);
 
     #[test]
     fn strides_stay_behind_barriers() -> TractResult<()> {
@@ -204,7 +204,7 @@ mod tests {
         };
         let softmax = |axes: &[usize]| Softmax { axes: axes.into(), ..Softmax::default() };
         let norm = RmsNorm { axis: 2, eps: tensor0(1e-5f32).into_arc_tensor() };
-        let cases: [Case; 14] = [
+        let cases: [BarrierCase; 14] = [
             (&[2, 3, 20], reshape(2, &[20], &[4, 5]), &[2, 3]),
             (&[2, 3, 20], reshape(0, &[2, 3, 20], &[2, 3, 4, 5]), &[2, 3]),
             (&[2, 3, 4, 5], reshape(2, &[4, 5], &[20]), &[2]),

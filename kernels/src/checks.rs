@@ -109,7 +109,7 @@ pub fn expect_inputs<T: Clone, const N: usize>(
 ///
 /// # Errors
 ///
-/// Those of [`checked_volume`] and [`ensure_allocatable`].
+/// The errors of [`checked_volume`] and [`ensure_allocatable`].
 pub fn check_volume(operator: &str, dt: DatumType, shape: &[usize]) -> TractResult<usize> {
     let volume = checked_volume(operator, shape)?;
     ensure_allocatable(operator, volume.saturating_mul(dt.size_of()))

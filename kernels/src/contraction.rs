@@ -10,7 +10,7 @@ use crate::checks::{expect_inputs, volume};
 use crate::cost;
 use crate::memory::{filled_output, floats, zero_output};
 use crate::product::activation::Activation;
-use crate::product::{OperandA, Output, PackedB, PackedGemm, SHARES, Tile, Vectors};
+use crate::product::{OperandA, Output, PARTS, PackedB, PackedGemm, Tile, Vectors};
 use crate::strided::strides;
 use crate::threads::Division;
 
@@ -205,7 +205,7 @@ pub(crate) struct OutputShares {
 }
 
 impl ContractionSizes {
-    /// The same product with more rows, if it has one and the right factor is the same along an axis of the batch: queries of one
+    /// The product with more rows, if it has one and the right factor is the same along an axis of the batch: queries of one
     /// token, of which several have the same keys. It is packed once then.
     fn with_rows_of_batch(mut self) -> ContractionSizes {
         let is_shared = |axis: &&mut AxisStrides| axis.size > 1 && axis.right == 0 && axis.left > 0;
@@ -222,7 +222,7 @@ impl ContractionSizes {
         let output: usize = self.shape.iter().product();
         let division = Division::of(cost::PRODUCT.of(output.saturating_mul(self.depth)));
         let threads = division.threads();
-        let wanted = if threads > 1 { SHARES * threads } else { 1 };
+        let wanted = if threads > 1 { PARTS * threads } else { 1 };
         // The elements for each index along the axes that are shared, and how many indices there are without the last of them.
         let (mut unit, mut outer, mut parts) = (output, 1, 1);
         for size in &self.shape[..self.shape.len() - 1] {

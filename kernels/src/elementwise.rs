@@ -76,7 +76,7 @@ pub(crate) enum Binary {
 }
 
 impl Binary {
-    /// That of an operator of tract, if it is one of these.
+    /// The function of an operator of tract, if it is one of these.
     pub fn of(op: &dyn BinMiniOp) -> Option<Binary> {
         let all = [
             (op.is::<math::Add>(), Binary::Add),
@@ -103,7 +103,7 @@ pub(crate) enum Unary {
 impl Eq for Unary {}
 
 impl Unary {
-    /// That of an operator of tract.
+    /// The function of an operator of tract.
     pub fn of(op: &ElementWiseOp) -> TractResult<Unary> {
         let activation = Activation::Identity.followed_by(op, None)?;
         Ok(activation.map_or_else(|| Unary::Other(op.0.clone()), Unary::Activation))

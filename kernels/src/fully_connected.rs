@@ -10,12 +10,11 @@ use crate::compressed::{self, CompressedMatrix, Precision};
 use crate::cost;
 use crate::memory::{floats, new_output};
 use crate::product::activation::Activation;
-use crate::product::{Gemv, OperandA, Output, PackedB, PackedGemm, SHARES, Shares, Tile, Vectors};
+use crate::product::{Gemv, OperandA, Output, PARTS, PackedB, PackedGemm, Shares, Tile, Vectors};
 use crate::threads::Division;
 
 /// Threads share the rows of the data where each share has so many, and the columns otherwise: then all rows meet a panel of weights
-/// before the next one. With fewer rows a GPT-2 took 1.15 times as long; with these, Swin, Whisper and SegFormer take 0.97 of the
-/// time on two threads: what a thread packs it has written itself, and it fits its cache (AMD EPYC, family 26 model 2).
+/// before the next one. With fewer rows that is faster; with these, what a thread packs it has written itself, and it fits its cache.
 const MANY_ROWS: usize = 64;
 
 /// The product of the rows of its input, which are its last axis, and a constant matrix.
@@ -31,12 +30,12 @@ pub(crate) struct FullyConnected {
 
 #[derive(Debug, Clone)]
 enum LayerWeights {
-    /// Packed for this machine.
+    /// The weights, packed for this machine.
     Packed(Arc<PackedB>, Origin),
-    /// As they are in the model, a row for each column of the result. For one row of data, reading them is all that
+    /// The weights as they are in the model, a row for each column of the result. For one row of data, reading them is all that
     /// takes time, so packing them gains nothing.
     Transposed(Arc<Tensor>),
-    /// As they are in the model, too.
+    /// Compressed weights, as they are in the model, too.
     Compressed(Arc<CompressedMatrix>, Precision),
 }
 
@@ -72,7 +71,7 @@ impl_plain_op!(
     info = |op| {
         let format = match &op.weights {
             LayerWeights::Compressed(matrix, Precision::Exact) => format!(" {:?}", matrix.format),
-            LayerWeights::Compressed(matrix, Precision::Bytes) => {
+            LayerWeights::Compressed(matrix, Precision::Dynamic) => {
                 format!(" {:?} with dynamic quantization", matrix.format)
             }
             _ => String::new(),
@@ -188,11 +187,11 @@ impl FullyConnected {
                 };
                 let division = division();
                 let threads = division.threads();
-                let rows_are_many = count >= MANY_ROWS * SHARES * threads;
+                let rows_are_many = count >= MANY_ROWS * PARTS * threads;
                 let panels_are_few = columns.div_ceil(tile.columns) < threads;
                 if threads > 1 && (rows_are_many || panels_are_few) {
                     // Threads share the rows.
-                    let part = count.div_ceil(SHARES * threads).next_multiple_of(tile.rows);
+                    let part = count.div_ceil(PARTS * threads).next_multiple_of(tile.rows);
                     division.fill_rows(elements, part * columns, |first, output| {
                         let count = output.len() / columns;
                         let data = &data[first * part * depth..][..count * depth];
@@ -317,7 +316,7 @@ mod tests {
             let (bias, activation) = (integers(columns), Activation::Identity);
             FullyConnected::new(&weights, false, bias, activation, known, std::iter::empty())
         };
-        for rows in [2 * MANY_ROWS, 2 * MANY_ROWS * SHARES - 1, 2 * MANY_ROWS * SHARES + 5] {
+        for rows in [2 * MANY_ROWS, 2 * MANY_ROWS * PARTS - 1, 2 * MANY_ROWS * PARTS + 5] {
             let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth))?;
             let run = |op: &FullyConnected| op.eval(tvec!(data.clone().into()));
             let op = op(Some(rows))?;

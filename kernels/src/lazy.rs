@@ -47,7 +47,7 @@ impl LazyTensor {
     ///
     /// # Errors
     ///
-    /// Those of [`tensor_of_parts`](crate::tensor_of_parts), but for those of `read`.
+    /// The errors of [`tensor_of_parts`](crate::tensor_of_parts), but for those of `read`.
     pub fn of_parts(
         datum_type: DatumType,
         shape: &[usize],
@@ -81,7 +81,7 @@ impl LazyTensor {
     ///
     /// # Errors
     ///
-    /// Those of `read`. Whoever needs the tensor next tries again; it is an error, too, if there is no memory for it then.
+    /// The errors of `read`. Whoever needs the tensor next tries again; it is an error, too, if there is no memory for it then.
     pub fn get(&self) -> TractResult<&Arc<Tensor>> {
         let LazyParts { datum_type, shape, room, read, tensor } = &*self.0;
         if let Some(tensor) = tensor.get() {

@@ -201,7 +201,7 @@ mod tests {
 
     /// What a model has around its RmsNorm.
     #[derive(Debug, Clone, Copy)]
-    struct Case {
+    struct NormalizationCase {
         axis: usize,
         /// What the sum is multiplied by before it is subtracted, if it is.
         part: Option<f32>,
@@ -212,7 +212,7 @@ mod tests {
         has_shift: bool,
     }
 
-    const LAST: Case = Case {
+    const LAST: NormalizationCase = NormalizationCase {
         axis: 2,
         part: None,
         addend: None,
@@ -225,7 +225,7 @@ mod tests {
         (from..from + count).map(|it| (it * 37 % 101) as f32 / 10. - 3.).collect()
     }
 
-    impl Case {
+    impl NormalizationCase {
         fn model(self, shape: [usize; 3]) -> TractResult<TypedModel> {
             let mut model = TypedModel::default();
             let axis = self.axis;
@@ -311,10 +311,12 @@ mod tests {
                 (true, true, true),
             ] {
                 let part = is_centred.then_some(1. / size as f32);
-                let names = Case { part, has_scale, has_shift, ..LAST }.check([2, 5, size])?;
+                let names =
+                    NormalizationCase { part, has_scale, has_shift, ..LAST }.check([2, 5, size])?;
                 let name = if is_centred { "LayerNormalization" } else { "RmsNormalization" };
                 assert_eq!(names, ["Source", name], "{size}");
-                let case = Case { part, addend: Some(size), has_scale, has_shift, ..LAST };
+                let case =
+                    NormalizationCase { part, addend: Some(size), has_scale, has_shift, ..LAST };
                 assert_eq!(case.check([2, 5, size])?, ["Source", "Source", name], "{size}");
             }
         }
@@ -325,12 +327,13 @@ mod tests {
     #[test]
     fn others_stay() -> TractResult<()> {
         let has = |names: &[String], name: &str| names.iter().any(|it| it == name);
-        let names = Case { axis: 1, part: Some(0.2), ..LAST }.check([2, 5, 16])?;
+        let names = NormalizationCase { axis: 1, part: Some(0.2), ..LAST }.check([2, 5, 16])?;
         assert!(has(&names, "RmsNorm"), "{names:?}");
         let part = Some(1. / 16.);
-        for case in
-            [Case { part: Some(0.5), ..LAST }, Case { part, shared: Shared::Output, ..LAST }]
-        {
+        for case in [
+            NormalizationCase { part: Some(0.5), ..LAST },
+            NormalizationCase { part, shared: Shared::Output, ..LAST },
+        ] {
             let names = case.check([2, 5, 16])?;
             assert!(has(&names, "RmsNormalization") && has(&names, "ReductionOfAxes"), "{names:?}");
         }
@@ -342,7 +345,7 @@ mod tests {
     fn other_sums_stay() -> TractResult<()> {
         for part in [None, Some(1. / 16.)] {
             for (addend, shared) in [(16, Shared::Output), (16, Shared::Node), (1, Shared::No)] {
-                let case = Case { part, addend: Some(addend), shared, ..LAST };
+                let case = NormalizationCase { part, addend: Some(addend), shared, ..LAST };
                 let names = case.check([2, 5, 16])?;
                 assert_eq!(names[..3], ["Source", "Source", "Elementwise"], "{case:?}");
             }

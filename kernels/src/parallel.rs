@@ -98,7 +98,7 @@ impl EvalOp for Parallel {
     }
 }
 
-/// That of each loop.
+/// The state of each loop.
 #[derive(Debug, Clone)]
 struct States(Vec<Box<dyn OpState>>);
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[derive(Debug, Clone, Copy, PartialEq)]
-    enum Kind {
+    enum LoopKind {
         Scan,
         /// The second one sees what the first one gives.
         Chain,
@@ -215,24 +215,24 @@ mod tests {
     }
 
     /// Two loops over the steps of `x`, one of them backwards.
-    fn model(kind: Kind) -> TractResult<TypedModel> {
+    fn model(kind: LoopKind) -> TractResult<TypedModel> {
         let mut model = TypedModel::default();
         let time = model.symbols.sym("T").to_dim();
         let mut x = model.add_source("x", f32::fact([1.to_dim(), time, (3 * HIDDEN).to_dim()]))?;
         let mut all = vec![];
         for (name, chunk) in [("forward", 1), ("back", -1)] {
-            let initial = if kind == Kind::Gru { HIDDEN } else { 3 * HIDDEN };
+            let initial = if kind == LoopKind::Gru { HIDDEN } else { 3 * HIDDEN };
             let initial = model.add_const(format!("{name}.initial"), numbers(&[1, 1, initial])?)?;
-            let outputs = if kind == Kind::Gru {
+            let outputs = if kind == LoopKind::Gru {
                 let r = model.add_const(format!("{name}.r"), numbers(&[3 * HIDDEN, HIDDEN])?)?;
                 let bias = model.add_const(format!("{name}.bias"), numbers(&[6 * HIDDEN])?)?;
                 model.wire_node(name, gru(chunk), &[x, r, bias, initial])?
             } else {
                 let mut scan = scan(model.outlet_fact(x)?, chunk)?;
-                scan.reset_every_turn = kind != Kind::Carried;
+                scan.reset_every_turn = kind != LoopKind::Carried;
                 model.wire_node(name, scan, &[initial, x])?
             };
-            if kind == Kind::Chain {
+            if kind == LoopKind::Chain {
                 x = outputs[0];
             }
             all.extend(outputs);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     /// How many pairs of loops run at once, and whether the outputs are as before, in run after run.
-    fn pairs(kind: Kind) -> TractResult<usize> {
+    fn pairs(kind: LoopKind) -> TractResult<usize> {
         let model = model(kind)?;
         let mut transformed = model.clone();
         let decisions = KernelsTransform::default().transform_with_decisions(&mut transformed)?;
@@ -264,7 +264,7 @@ mod tests {
 
     fn check() -> TractResult<()> {
         for (kind, expected) in
-            [(Kind::Scan, 1), (Kind::Gru, 1), (Kind::Chain, 0), (Kind::Carried, 0)]
+            [(LoopKind::Scan, 1), (LoopKind::Gru, 1), (LoopKind::Chain, 0), (LoopKind::Carried, 0)]
         {
             assert_eq!(pairs(kind)?, expected, "{kind:?}");
         }

@@ -77,9 +77,9 @@ impl KernelsTransform {
 #[derive(Debug, Clone)]
 pub struct KernelsRunnable {
     plan: Arc<TypedRunnableModel>,
-    /// That of the plan.
+    /// The executor of the plan.
     executor: Option<Executor>,
-    /// Whether a run has shared work. Those of small models do not, and handing them to another thread would take longer
+    /// Whether a run has shared work. Runs of small models do not, and handing them to another thread would take longer
     /// than they do.
     shares_work: Arc<AtomicBool>,
 }

@@ -9,7 +9,7 @@ use crate::checks::{expect_inputs, extent};
 use crate::cost;
 use crate::memory::{filled_output, floats};
 use crate::product::activation::exp;
-use crate::product::{Output, SHARES, Shares, Tile, Vectors, load, store};
+use crate::product::{Output, PARTS, Shares, Tile, Vectors, load, store};
 use crate::threads::Division;
 
 /// `exp(x - max(x)) / sum(exp(x - max(x)))`, of the elements along an axis. The data is of type F32 and has the axis; the output has
@@ -157,7 +157,7 @@ impl SoftmaxOfAxis {
                 });
             }
             let panel = Tile::of(vectors).columns;
-            let shares = Shares::of_columns(&of_block, [size, inner], panel, SHARES);
+            let shares = Shares::of_columns(&of_block, [size, inner], panel, PARTS);
             let mut blocks = data.chunks_exact(block).zip(output.chunks_exact_mut(block));
             blocks.try_for_each(|(data, output)| {
                 shares.for_each(output, |share, output| {

@@ -95,7 +95,7 @@ impl Attention {
         [self.scores.right, VALUES]
     }
 
-    /// The same with keys and values in pages, if these are of shape `[.., positions, elements]`, for factors of this rank.
+    /// The operator with keys and values in pages, if these are of shape `[.., positions, elements]`, for factors of this rank.
     pub fn on_pages(&self, rank: usize) -> Option<Attention> {
         let is_it = rank >= 2
             && !self.is_paged

@@ -179,7 +179,7 @@ pub(super) struct Page {
 /// The pages of a run.
 #[derive(Debug, Clone, PartialEq)]
 struct PageMemory {
-    /// Those of the panels of all pages; or, if they have codes, for each page the least numbers of its positions, and then the steps
+    /// The numbers of the panels of all pages; or, if they have codes, for each page the least numbers of its positions, and then the steps
     /// between two codes.
     numbers: Vec<f32>,
     codes: Vec<u8>,
@@ -226,7 +226,7 @@ pub(super) enum PageContents<'a> {
 }
 
 impl Page {
-    /// What it is kept as.
+    /// The numbers and the codes that it is kept as.
     fn kept(&self, layout: PageLayout) -> (&[f32], &[u8]) {
         let PageMemory { numbers, codes } = &*self.memory;
         let (of_numbers, of_codes) = layout.sizes();

@@ -9,7 +9,7 @@ use crate::WithKernels;
 use crate::product::tests::with_all_vectors;
 
 /// Two products with a scale, masks, a sink and a softmax in between, and the shapes of what is fed.
-struct Case {
+struct AttentionCase {
     scores: &'static str,
     values: &'static str,
     queries: Vec<usize>,
@@ -20,7 +20,7 @@ struct Case {
     sink: Option<Vec<usize>>,
 }
 
-impl Case {
+impl AttentionCase {
     fn values_shape(&self) -> Vec<usize> {
         let mut shape = self.keys.clone();
         *shape.last_mut().expect("it has axes") = self.width;
@@ -62,11 +62,15 @@ fn softmax(
     Ok(model.wire_node("kept", Slice::new(last, 0, keys), &[weights])?[0])
 }
 
-fn model(case: &Case, is_divided: bool) -> TractResult<TypedModel> {
+fn model(case: &AttentionCase, is_divided: bool) -> TractResult<TypedModel> {
     model_with_values(case, is_divided, &case.values_shape())
 }
 
-fn model_with_values(case: &Case, is_divided: bool, values: &[usize]) -> TractResult<TypedModel> {
+fn model_with_values(
+    case: &AttentionCase,
+    is_divided: bool,
+    values: &[usize],
+) -> TractResult<TypedModel> {
     let mut model = TypedModel::default();
     let queries = model.add_source("queries", f32::fact(&case.queries))?;
     let keys = model.add_source("keys", f32::fact(&case.keys))?;
@@ -88,9 +92,9 @@ fn model_with_values(case: &Case, is_divided: bool, values: &[usize]) -> TractRe
     Ok(model)
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<AttentionCase> {
     vec![
-        Case {
+        AttentionCase {
             scores: "ambk,anbk->abmn",
             values: "abmk,akbn->ambn",
             queries: vec![2, 90, 3, 5],
@@ -99,7 +103,7 @@ fn cases() -> Vec<Case> {
             masks: vec![],
             sink: None,
         },
-        Case {
+        AttentionCase {
             scores: "abmk,abnk->abmn",
             values: "abmk,abkn->abmn",
             queries: vec![2, 3, 7, 16],
@@ -109,7 +113,7 @@ fn cases() -> Vec<Case> {
             sink: None,
         },
         // One sink for each head, and all keys hidden from a query.
-        Case {
+        AttentionCase {
             scores: "abmk,abnk->abmn",
             values: "abmk,abkn->abmn",
             queries: vec![2, 3, 7, 16],
@@ -119,7 +123,7 @@ fn cases() -> Vec<Case> {
             sink: Some(vec![1, 3, 1, 1]),
         },
         // One for each query, of which there are more than a block has.
-        Case {
+        AttentionCase {
             scores: "ambk,anbk->abmn",
             values: "abmk,akbn->ambn",
             queries: vec![2, 90, 3, 5],
@@ -129,7 +133,7 @@ fn cases() -> Vec<Case> {
             sink: Some(vec![2, 3, 90, 1]),
         },
         // The queries of all heads follow each other.
-        Case {
+        AttentionCase {
             scores: "mbk,nbk->bmn",
             values: "bmk,kbn->mbn",
             queries: vec![90, 3, 5],
@@ -139,7 +143,7 @@ fn cases() -> Vec<Case> {
             sink: None,
         },
         // Many queries of one token each, whose heads have their own keys, and their own sinks.
-        Case {
+        AttentionCase {
             scores: "bamk,ank->bamn",
             values: "bamk,akn->bamn",
             queries: vec![40, 3, 1, 5],
@@ -148,7 +152,7 @@ fn cases() -> Vec<Case> {
             masks: vec![],
             sink: Some(vec![40, 3, 1, 1]),
         },
-        Case {
+        AttentionCase {
             scores: "bamk,ank->bamn",
             values: "bamk,akn->bamn",
             queries: vec![40, 3, 1, 5],
@@ -158,7 +162,7 @@ fn cases() -> Vec<Case> {
             sink: None,
         },
         // Queries of nothing: all keys are alike.
-        Case {
+        AttentionCase {
             scores: "mk,nk->mn",
             values: "mk,ki->mi",
             queries: vec![130, 0],
@@ -168,7 +172,7 @@ fn cases() -> Vec<Case> {
             sink: None,
         },
         // A batch of one that the result does not have, and one that the scores do not have, as axes move in models.
-        Case {
+        AttentionCase {
             scores: "ambk,anbk->abmn",
             values: "abmk,akbn->mbn",
             queries: vec![1, 9, 2, 4],
@@ -177,7 +181,7 @@ fn cases() -> Vec<Case> {
             masks: vec![vec![1, 1, 1, 6]],
             sink: Some(vec![1, 2, 1, 1]),
         },
-        Case {
+        AttentionCase {
             scores: "ambk,anbk->bmn",
             values: "bmk,akbn->ambn",
             queries: vec![1, 9, 2, 4],
@@ -234,7 +238,7 @@ fn it_is_the_softmax_between_two_products() -> TractResult<()> {
 /// Keys without elements have no place where those of the second sequence begin.
 #[test]
 fn keys_of_nothing() -> TractResult<()> {
-    let case = Case {
+    let case = AttentionCase {
         scores: "bmk,kbn->bmn",
         values: "bmn,bni->bmi",
         queries: vec![2, 3, 0],
@@ -364,7 +368,7 @@ fn causal(queries: usize, keys: usize) -> Tensor {
 fn last_keys_are_hidden() -> TractResult<()> {
     for (keys, seen) in [(65, 64), (66, 60), (130, 64), (130, 128), (200, 50), (200, 129)] {
         for queries in [1, 5, 70] {
-            let case = Case {
+            let case = AttentionCase {
                 scores: "abmk,abnk->abmn",
                 values: "abmk,abkn->abmn",
                 queries: vec![2, 3, queries, 16],

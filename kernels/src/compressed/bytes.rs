@@ -1,4 +1,4 @@
-//! Few rows of data, and codes of 8 bits, where rows are one group and the processor multiplies bytes: the data has
+//! Few rows of data, and codes of 8 bits, where rows are one group and the processor has AVX-512 with VNNI: the data has
 //! [digits](super::digits), in the order of the codes.
 //!
 //! Unsigned codes meet signed digits. Signed codes meet unsigned ones, those of `q + 2^23`: from the sum of the products with the highest
@@ -9,29 +9,29 @@
 
 use std::arch::x86_64::*;
 
-use super::digits::{DigitRows, LANES, MOST, SplitRow, digit, larger, scales_of};
+use super::digits::{DigitRows, LANES, MOST_WHOLE, SplitRow, digit, larger, scales_of};
 use super::matrix::{CompressedMatrix, FewRowsTask};
-use crate::isa::{Lanes, On, Vnni, padded};
+use crate::isa::{Avx512Vnni, Lanes, On, padded};
 use crate::memory::StreamPrefetch;
 
 /// The codes of a word, which have one scale.
-const CODES: usize = 4;
+const WORD_CODES: usize = 4;
 
 /// The numbers of a block.
-const WIDTH: usize = CODES * LANES;
+const WIDTH: usize = WORD_CODES * LANES;
 
 /// A block of a row of data: the digits of its numbers, the highest ones first; the scales of its words; and the sums of their whole
 /// numbers.
 type DigitBlock = [[f32; LANES]; 5];
 
-/// Rows of data in blocks.
-pub(super) type DigitData = DigitRows<Vnni, ForBytes>;
+/// Rows of data as digits, for codes of 8 bits.
+pub(super) type ByteDigits = DigitRows<Avx512Vnni, ByteLayout>;
 
-impl DigitData {
+impl ByteDigits {
     /// None if some numbers cannot be [split](SplitRow::split_row).
-    pub fn of(lanes: Vnni, matrix: &CompressedMatrix, data: &[f32]) -> Option<DigitData> {
+    pub fn of(lanes: Avx512Vnni, matrix: &CompressedMatrix, data: &[f32]) -> Option<ByteDigits> {
         let blocks = matrix.depth.div_ceil(WIDTH);
-        let split = ForBytes { blocks, are_signed: !matrix.format.is_signed() };
+        let split = ByteLayout { blocks, are_signed: !matrix.format.is_signed() };
         DigitRows::new(lanes, split, data, matrix.depth)
     }
 
@@ -41,52 +41,53 @@ impl DigitData {
     }
 }
 
-/// Splits data for codes of 8 bits.
+/// The blocks of a row of data for codes of 8 bits.
 #[derive(Clone, Copy)]
-pub(super) struct ForBytes {
+pub(super) struct ByteLayout {
     blocks: usize,
     /// Whether digits are, for codes that are not.
     are_signed: bool,
 }
 
-impl SplitRow<Vnni> for ForBytes {
+impl SplitRow<Avx512Vnni> for ByteLayout {
     fn stride(self) -> usize {
         self.blocks * size_of::<DigitBlock>() / size_of::<f32>()
     }
 
     #[inline(always)]
-    fn split_row(self, lanes: Vnni, row: &[f32], place: &mut [f32]) -> bool {
+    fn split_row(self, lanes: Avx512Vnni, row: &[f32], place: &mut [f32]) -> bool {
         let blocks = place.as_chunks_mut().0.as_chunks_mut().0;
-        let mut is_exact = true;
+        let mut can_split = true;
         for (numbers, block) in row.chunks(WIDTH).zip(blocks) {
-            is_exact &= self.split(lanes, &padded(numbers), block);
+            can_split &= self.split(lanes, &padded(numbers), block);
         }
-        is_exact
+        can_split
     }
 }
 
-impl ForBytes {
+impl ByteLayout {
     /// Whether the numbers could be split.
     #[inline(always)]
-    fn split(self, lanes: Vnni, numbers: &[f32; WIDTH], block: &mut DigitBlock) -> bool {
-        // SAFETY: the machine has the instructions, as there is a value of `Vnni`; what is written has the size of a vector of 128 bits.
+    fn split(self, lanes: Avx512Vnni, numbers: &[f32; WIDTH], block: &mut DigitBlock) -> bool {
+        // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`; what is written has the size of a vector of 128
+        // bits.
         unsafe {
-            let mut is_exact = true;
+            let mut can_split = true;
             for (vector, numbers) in numbers.as_chunks::<LANES>().0.iter().enumerate() {
                 let numbers = lanes.load(numbers);
                 // Each lane has what its word has: what its pair has, and then both.
                 let size = _mm512_abs_ps(numbers);
                 let pairs = larger(lanes, size, _mm512_permute_ps::<0b10_11_00_01>(size));
                 let largest = larger(lanes, pairs, _mm512_permute_ps::<0b01_00_11_10>(pairs));
-                let (scale, can_split) = scales_of(lanes, largest, MOST);
-                is_exact &= can_split;
+                let (scale, fits) = scales_of(lanes, largest, MOST_WHOLE);
+                can_split &= fits;
                 let mut whole = _mm512_cvtps_epi32(_mm512_div_ps(numbers, scale));
                 let pairs = _mm512_add_epi32(whole, _mm512_shuffle_epi32::<0b10_11_00_01>(whole));
                 let sum = _mm512_add_epi32(pairs, _mm512_shuffle_epi32::<0b01_00_11_10>(pairs));
                 if !self.are_signed {
                     whole = _mm512_add_epi32(whole, _mm512_set1_epi32(1 << 23));
                 }
-                let words = LANES / CODES * vector..LANES / CODES * (vector + 1);
+                let words = LANES / WORD_CODES * vector..LANES / WORD_CODES * (vector + 1);
                 let (digits, behind) = block.split_at_mut(3);
                 for place in digits.iter_mut().rev() {
                     let bytes = _mm512_cvtepi32_epi8(digit(lanes, &mut whole, self.are_signed));
@@ -97,16 +98,16 @@ impl ForBytes {
                     _mm_storeu_ps(place[words.clone()].as_mut_ptr(), first);
                 }
             }
-            is_exact
+            can_split
         }
     }
 }
 
-impl On<Vnni> for FewRowsTask<'_, '_, DigitData> {
+impl On<Avx512Vnni> for FewRowsTask<'_, '_, ByteDigits> {
     type Output = ();
 
     #[inline(always)]
-    fn run(mut self, lanes: Vnni) {
+    fn run(mut self, lanes: Avx512Vnni) {
         match (self.matrix.format.is_signed(), self.parameters.zero_points.is_empty()) {
             (true, true) => self.multiply::<true, false>(lanes),
             (true, false) => self.multiply::<true, true>(lanes),
@@ -116,9 +117,9 @@ impl On<Vnni> for FewRowsTask<'_, '_, DigitData> {
     }
 }
 
-impl FewRowsTask<'_, '_, DigitData> {
+impl FewRowsTask<'_, '_, ByteDigits> {
     #[inline(always)]
-    fn multiply<const SIGNED: bool, const SHIFTED: bool>(&mut self, lanes: Vnni) {
+    fn multiply<const SIGNED: bool, const SHIFTED: bool>(&mut self, lanes: Avx512Vnni) {
         for first in (0..self.output.len()).step_by(2) {
             match self.output.len() - first {
                 1 => self.of_data::<SIGNED, SHIFTED, 1>(lanes, first),
@@ -131,7 +132,7 @@ impl FewRowsTask<'_, '_, DigitData> {
     #[inline(always)]
     fn of_data<const SIGNED: bool, const SHIFTED: bool, const R: usize>(
         &mut self,
-        lanes: Vnni,
+        lanes: Avx512Vnni,
         first: usize,
     ) {
         let count = self.output[first].len();
@@ -149,7 +150,7 @@ impl FewRowsTask<'_, '_, DigitData> {
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn rows<const SIGNED: bool, const SHIFTED: bool, const C: usize, const R: usize>(
         &mut self,
-        lanes: Vnni,
+        lanes: Avx512Vnni,
         first: usize,
         first_data: usize,
     ) {
@@ -197,13 +198,13 @@ impl FewRowsTask<'_, '_, DigitData> {
 /// Adds the products of the codes of a block of some rows and blocks of data. Zero points have the other sign.
 #[inline(always)]
 fn add<const SIGNED: bool, const SHIFTED: bool, const C: usize, const R: usize>(
-    lanes: Vnni,
+    lanes: Avx512Vnni,
     codes: [&[u8; WIDTH]; C],
     blocks: [&DigitBlock; R],
     zero_points: &[__m512; C],
     totals: &mut [[__m512; R]; C],
 ) {
-    // SAFETY: the machine has the instructions, as there is a value of `Vnni`; what is read has the size of a vector.
+    // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`; what is read has the size of a vector.
     unsafe {
         let zeros = _mm512_setzero_si512();
         for row in 0..C {
@@ -245,14 +246,14 @@ mod tests {
 
     #[test]
     fn digits_stand_for_the_numbers() {
-        let Some(lanes) = Instructions::detect().vnni() else { return };
-        let data = numbers(CODES, 2 * WIDTH);
+        let Some(lanes) = Instructions::detect().avx512_vnni() else { return };
+        let data = numbers(WORD_CODES, 2 * WIDTH);
         for are_signed in [true, false] {
-            let split = ForBytes { blocks: 2, are_signed };
+            let split = ByteLayout { blocks: 2, are_signed };
             let rows = DigitRows::new(lanes, split, &data, 2 * WIDTH).expect("they are finite");
             let blocks = rows.blocks(0);
             assert_eq!(blocks.len(), 2);
-            for (place, word) in data.as_chunks::<CODES>().0.iter().enumerate() {
+            for (place, word) in data.as_chunks::<WORD_CODES>().0.iter().enumerate() {
                 let [a, b, c, scale, sum] =
                     blocks[place / LANES].map(|vector| vector[place % LANES]);
                 let most = word.iter().fold(0f32, |most, it| most.max(it.abs()));

@@ -37,7 +37,7 @@ struct ConstantParts {
     code_shape: TVec<usize>,
     zero_point: Option<Arc<Tensor>>,
     scale: Option<Arc<Tensor>>,
-    /// That of the numbers.
+    /// The shape of the numbers.
     shape: TVec<usize>,
     value: OnceLock<Arc<Tensor>>,
 }
@@ -125,7 +125,7 @@ impl DequantizedConst {
         })))
     }
 
-    /// The same numbers in another shape.
+    /// The numbers in another shape.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Data as whole numbers of three digits, which the processor multiplies with codes byte by byte (`vpdpbusd`, of VNNI).
+//! Data as whole numbers of three digits, which the processor multiplies with codes byte by byte (`vpdpbusd`, of AVX-512 VNNI).
 //!
 //! A number `x` is `scale * q`, where neighbours have one scale, and `q = 65536 a + 256 b + c`, with digits between -128 and 127, or 0
 //! and 255. Sums of products of codes and digits are exact, and so is
@@ -7,8 +7,9 @@
 //! sum(code * q) = 256 * (256 * sum(code * a) + sum(code * b)) + sum(code * c)
 //! ```
 //!
-//! until it becomes a number in single precision. One factor of the processor's multiplication has no sign: `bytes.rs` and `nibbles`
-//! take back what that adds, in whole numbers. `nibbles/avx2.rs` has digits for an older instruction.
+//! until it becomes a number in single precision. One factor of the processor's multiplication has no sign: signed codes or digits get
+//! a number more, so that they have none, and `bytes.rs` and `nibbles` subtract the products with that number, in whole numbers.
+//! `nibbles/avx2.rs` has digits for an older instruction.
 //!
 //! Only `q` is rounded. Each number is wrong by less than 2^-23 of the largest of those that have its scale, four neighbours, for codes of
 //! 8 bits; and by less than 2^-22 of the largest of 32 (eight at the end of a row) for codes of four bits. In floats, each sum is rounded as
@@ -19,15 +20,15 @@
 
 use std::arch::x86_64::*;
 
-use crate::isa::{Isa, Lanes, On, Vnni};
+use crate::isa::{Avx512Vnni, Isa, Lanes, On};
 use crate::memory::Scratch;
 
 pub(super) const LANES: usize = 16;
 
 /// The largest whole number: the largest of three digits is 8,355,711, and the scale is rounded.
-pub(super) const MOST: f32 = 8_355_700.;
+pub(super) const MOST_WHOLE: f32 = 8_355_700.;
 
-/// Makes blocks of rows.
+/// Splits rows of data into digits, which are stored in blocks of neighbours (the tiles of `nibbles`).
 pub(super) trait SplitRow<L>: Copy {
     /// How many floats the blocks of a row have.
     fn stride(self) -> usize;
@@ -37,7 +38,7 @@ pub(super) trait SplitRow<L>: Copy {
     fn split_row(self, lanes: L, row: &[f32], place: &mut [f32]) -> bool;
 }
 
-/// Rows of data in blocks. Whole numbers and digits are the bits of floats.
+/// Rows of data as digits, in the blocks of `S`. Whole numbers and digits are the bits of floats.
 pub(super) struct DigitRows<L, S> {
     pub lanes: L,
     pub split: S,
@@ -49,8 +50,8 @@ impl<L: Isa, S: SplitRow<L>> DigitRows<L, S> {
     pub fn new(lanes: L, split: S, data: &[f32], depth: usize) -> Option<DigitRows<L, S>> {
         let mut rows = Scratch::new(data.len() / depth * split.stride());
         let places = &mut rows;
-        let is_exact = lanes.enter(SplitRows { split, data, depth, places });
-        is_exact.then_some(DigitRows { lanes, split, rows })
+        let can_split = lanes.enter(SplitRows { split, data, depth, places });
+        can_split.then_some(DigitRows { lanes, split, rows })
     }
 
     /// The blocks of a row.
@@ -75,16 +76,17 @@ impl<L: Copy, S: SplitRow<L>> On<L> for SplitRows<'_, S> {
     #[inline(always)]
     fn run(self, lanes: L) -> bool {
         let places = self.places.chunks_exact_mut(self.split.stride());
-        let mut is_exact = true;
+        let mut can_split = true;
         for (row, place) in self.data.chunks_exact(self.depth).zip(places) {
-            is_exact &= self.split.split_row(lanes, row, place);
+            can_split &= self.split.split_row(lanes, row, place);
         }
-        is_exact
+        can_split
     }
 }
 
-/// A scale is not smaller than that of this number, so that it, and a sixteenth of it, has all its bits: subnormal ones are slow.
-const LEAST: f32 = f32::from_bits((127 - 96) << 23);
+/// The least number, but 0, that may be the largest one of a scale, so that this, and a sixteenth of it, has all its bits: subnormal ones
+/// are slow.
+const LEAST_SPLIT: f32 = f32::from_bits((127 - 96) << 23);
 
 /// The scales of numbers of which these are the largest ones, without signs, where whole numbers go up to the most; and whether all can
 /// be [split](SplitRow::split_row).
@@ -96,18 +98,18 @@ pub(super) fn scales_of<L: Lanes<N>, const N: usize>(
 ) -> (L::Floats, bool) {
     let mut numbers = [0.; N];
     lanes.store(&mut numbers, largest);
-    let mut is_exact = true;
+    let mut can_split = true;
     for number in &mut numbers {
-        is_exact &= (*number == 0.) | ((*number >= LEAST) & (*number <= f32::MAX));
-        *number = number.max(LEAST) / most;
+        can_split &= (*number == 0.) | ((*number >= LEAST_SPLIT) & (*number <= f32::MAX));
+        *number = number.max(LEAST_SPLIT) / most;
     }
-    (lanes.load(&numbers), is_exact)
+    (lanes.load(&numbers), can_split)
 }
 
 /// The largest one of numbers without signs, in each lane, or one that is not finite, if there is such.
 #[inline(always)]
-pub(super) fn larger(_: Vnni, largest: __m512, numbers: __m512) -> __m512 {
-    // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
+pub(super) fn larger(_: Avx512Vnni, largest: __m512, numbers: __m512) -> __m512 {
+    // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
     unsafe {
         // As whole numbers, NaN is larger than infinity.
         let numbers = _mm512_castps_si512(_mm512_abs_ps(numbers));
@@ -117,8 +119,8 @@ pub(super) fn larger(_: Vnni, largest: __m512, numbers: __m512) -> __m512 {
 
 /// Takes the lowest digit of whole numbers off, as a byte: between -128 and 127 if it has a sign, else between 0 and 255.
 #[inline(always)]
-pub(super) fn digit(_: Vnni, whole: &mut __m512i, has_sign: bool) -> __m512i {
-    // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
+pub(super) fn digit(_: Avx512Vnni, whole: &mut __m512i, has_sign: bool) -> __m512i {
+    // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
     unsafe {
         let byte = _mm512_and_si512(*whole, _mm512_set1_epi32(0xff));
         let carry = _mm512_set1_epi32(if has_sign { 128 } else { 0 });

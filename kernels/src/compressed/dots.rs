@@ -22,8 +22,8 @@ pub(super) struct FloatData {
 }
 
 impl FloatData {
-    pub fn new(kind: Instructions, matrix: &CompressedMatrix, data: &[f32]) -> FloatData {
-        let (rows, lanes) = (data.chunks_exact(matrix.depth), kind.lanes());
+    pub fn new(instructions: Instructions, matrix: &CompressedMatrix, data: &[f32]) -> FloatData {
+        let (rows, lanes) = (data.chunks_exact(matrix.depth), instructions.lanes());
         let stride = matrix.depth.next_multiple_of(2 * lanes);
         let of_row = matrix.groups() * lanes;
         let mut prepared = Scratch::new(rows.len() * stride);
@@ -41,7 +41,7 @@ impl FloatData {
                     }
                 }
             }
-            kind.run(SumGroups { prepared, group: matrix.group, sums });
+            instructions.run(SumGroups { prepared, group: matrix.group, sums });
         }
         FloatData { rows: prepared, stride, sums }
     }
@@ -169,7 +169,7 @@ impl FewRowsTask<'_, '_, FloatData> {
             let mut factors = [&[][..]; R];
             for of in 0..R {
                 let (Some(sum), Some(data)) = (sums_of_data[of].next(), data[of].next()) else {
-                    return;
+                    unreachable!("the data has all groups of the matrix")
                 };
                 if let Some(zero_point) = zero_point {
                     sums[of][0] = lanes.mul(zero_point, lanes.load(sum));

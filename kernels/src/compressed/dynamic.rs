@@ -7,7 +7,7 @@
 //! sum((c - zero_point) * s * q * t) = s * t * sum(c * q) - s * zero_point * t * sum(q)
 //! ```
 //!
-//! and the sums of products are exact: the processor adds four of them to a sum at once (`vpdpbusd`, of VNNI).
+//! and the sums of products are exact: the processor adds four of them to a sum at once (`vpdpbusd`, of AVX-512 VNNI).
 
 // The functions take vectors as a proof of the instructions, and read and write arrays of their size.
 #![allow(unsafe_code)]
@@ -19,11 +19,11 @@ use tract_core::internal::*;
 
 use super::CompressedMatrix;
 use super::digits::{LANES, larger};
-use super::matrix::GroupParameters;
+use super::matrix::{GroupParameters, LEAST_GROUP};
 use super::product::finish;
 use super::unpack::PANEL_ROWS;
 use crate::cost;
-use crate::isa::{Isa, Lanes, On, Vnni, first_words, padded};
+use crate::isa::{Avx512Vnni, Isa, Lanes, On, first_words, padded};
 use crate::memory::{Scratch, prefetch};
 use crate::product::Output;
 use crate::product::activation::Activation;
@@ -41,31 +41,34 @@ const CODES_OF_STEP: usize = 4;
 /// The steps of the numbers that have one scale.
 const STEPS_OF_GROUP: usize = GROUP / CODES_OF_STEP;
 
-/// The numbers of a row that have one scale, as in OpenVINO. The groups of a matrix are multiples of it, or rows.
+/// The numbers of a row that have one scale, as in OpenVINO.
 const GROUP: usize = 32;
 
-/// A number below, for all of its group, is 0.
-const LEAST: f32 = 1e-30;
+const _: () =
+    assert!(LEAST_GROUP.is_multiple_of(GROUP), "a group of data meets one group of the matrix");
+
+/// If all numbers of a group are smaller, they become 0.
+const LEAST_ROUNDED: f32 = 1e-30;
 
 /// What a step of all columns of a panel has: bytes, which are the bits of floats.
 type PanelStep = [[f32; LANES]; VECTORS];
 
-/// Rows of data in bytes. They are the bits of floats, four in one.
-pub(super) struct ByteData {
+/// Rows of data, rounded to bytes. These are the bits of floats, four in one.
+pub(super) struct DynamicData {
     rows: Scratch,
-    layout: ByteLayout,
+    layout: DynamicLayout,
 }
 
 /// Where a row of data has what.
 #[derive(Debug, Clone, Copy)]
-struct ByteLayout {
+struct DynamicLayout {
     depth: usize,
     groups: usize,
     /// Whether a word has eight codes of the matrix: those of even places are in its first step.
     is_of_words: bool,
 }
 
-impl ByteLayout {
+impl DynamicLayout {
     /// How many steps a row has.
     fn steps(self) -> usize {
         self.groups * STEPS_OF_GROUP
@@ -77,12 +80,12 @@ impl ByteLayout {
     }
 }
 
-impl ByteData {
+impl DynamicData {
     /// None if a number is not finite.
-    pub fn new(lanes: Vnni, matrix: &CompressedMatrix, data: &[f32]) -> Option<ByteData> {
+    pub fn new(lanes: Avx512Vnni, matrix: &CompressedMatrix, data: &[f32]) -> Option<DynamicData> {
         let depth = matrix.depth;
         let is_of_words = matrix.format.bits() == 4;
-        let layout = ByteLayout { depth, groups: depth.div_ceil(GROUP), is_of_words };
+        let layout = DynamicLayout { depth, groups: depth.div_ceil(GROUP), is_of_words };
         let stride = layout.stride();
         let mut rows = Scratch::new(data.len() / layout.depth * stride);
         let work = cost::WRITTEN_CODE.of(data.len());
@@ -96,7 +99,7 @@ impl ByteData {
             }
             Ok(())
         });
-        filled.is_ok().then_some(ByteData { rows, layout })
+        filled.is_ok().then_some(DynamicData { rows, layout })
     }
 
     #[inline(always)]
@@ -109,16 +112,16 @@ impl ByteData {
 struct QuantizeRow<'a> {
     data: &'a [f32],
     row: &'a mut [f32],
-    layout: ByteLayout,
+    layout: DynamicLayout,
 }
 
-impl On<Vnni> for QuantizeRow<'_> {
+impl On<Avx512Vnni> for QuantizeRow<'_> {
     /// Whether all numbers are finite.
     type Output = bool;
 
     #[inline(always)]
-    fn run(self, lanes: Vnni) -> bool {
-        let ByteLayout { groups, is_of_words, .. } = self.layout;
+    fn run(self, lanes: Avx512Vnni) -> bool {
+        let DynamicLayout { groups, is_of_words, .. } = self.layout;
         let (bytes, parameters) = self.row.split_at_mut(self.layout.steps());
         let (scales, sums) = parameters.split_at_mut(groups);
         let places = bytes.chunks_exact_mut(STEPS_OF_GROUP);
@@ -135,7 +138,7 @@ impl On<Vnni> for QuantizeRow<'_> {
 /// Makes bytes of a group, if its numbers are finite.
 #[inline(always)]
 fn quantize(
-    lanes: Vnni,
+    lanes: Avx512Vnni,
     group: &[f32; GROUP],
     words: &mut [[f32; LANES / CODES_OF_STEP]],
     is_of_words: bool,
@@ -143,14 +146,14 @@ fn quantize(
     sum: &mut f32,
 ) -> bool {
     let group: &[[f32; LANES]] = group.as_chunks().0;
-    // SAFETY: the machine has the instructions, as there is a value of `Vnni`; a vector of bytes is as long as four floats.
+    // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`; a vector of bytes is as long as four floats.
     unsafe {
         let mut largest = lanes.splat(0.);
         for numbers in group {
             largest = larger(lanes, largest, lanes.load(numbers));
         }
         let largest = f32::from_bits(_mm512_reduce_max_epu32(_mm512_castps_si512(largest)));
-        let of_one = if largest < LEAST { 0. } else { 127. / largest };
+        let of_one = if largest < LEAST_ROUNDED { 0. } else { 127. / largest };
         let even_first = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
         let mut sums = _mm512_setzero_si512();
         for (numbers, place) in group.iter().zip(words) {
@@ -169,18 +172,18 @@ fn quantize(
 }
 
 /// Some rows of data, and some columns of their product with a matrix.
-pub(super) struct ByteGemm<'a> {
+pub(super) struct DynamicGemm<'a> {
     pub matrix: &'a CompressedMatrix,
-    pub data: &'a ByteData,
+    pub data: &'a DynamicData,
     pub rows: Range<usize>,
     pub columns: Range<usize>,
     pub bias: &'a [f32],
     pub activation: Activation,
 }
 
-impl ByteGemm<'_> {
-    pub fn run(&self, lanes: Vnni, mut output: Output) -> TractResult<()> {
-        let ByteGemm { matrix, columns, .. } = self;
+impl DynamicGemm<'_> {
+    pub fn run(&self, lanes: Avx512Vnni, mut output: Output) -> TractResult<()> {
+        let DynamicGemm { matrix, columns, .. } = self;
         let bytes = matrix.bytes()?;
         let steps = self.data.layout.steps();
         // Words become steps by the vector.
@@ -195,7 +198,7 @@ impl ByteGemm<'_> {
             for (zero_point, scale) in parameters.zero_points.iter_mut().zip(&parameters.scales) {
                 *zero_point = (*zero_point + above) * scale;
             }
-            lanes.enter(ByteGemmPanel {
+            lanes.enter(DynamicGemmPanel {
                 product: self,
                 bytes: &bytes[first * matrix.row_bytes()..],
                 first,
@@ -210,8 +213,8 @@ impl ByteGemm<'_> {
 }
 
 /// All rows of data, and the columns of a panel.
-struct ByteGemmPanel<'a, 'b> {
-    product: &'a ByteGemm<'a>,
+struct DynamicGemmPanel<'a, 'b> {
+    product: &'a DynamicGemm<'a>,
     /// From the first column on.
     bytes: &'a [u8],
     first: usize,
@@ -222,11 +225,11 @@ struct ByteGemmPanel<'a, 'b> {
     output: Output<'b>,
 }
 
-impl On<Vnni> for ByteGemmPanel<'_, '_> {
+impl On<Avx512Vnni> for DynamicGemmPanel<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(mut self, lanes: Vnni) {
+    fn run(mut self, lanes: Avx512Vnni) {
         self.unpack(lanes);
         let rows = self.product.rows.clone();
         for first in rows.clone().step_by(ROWS) {
@@ -240,10 +243,10 @@ impl On<Vnni> for ByteGemmPanel<'_, '_> {
     }
 }
 
-impl ByteGemmPanel<'_, '_> {
+impl DynamicGemmPanel<'_, '_> {
     /// Words of the rows of the matrix become steps of all columns.
     #[inline(always)]
-    fn unpack(&mut self, lanes: Vnni) {
+    fn unpack(&mut self, lanes: Avx512Vnni) {
         let matrix = self.product.matrix;
         let (row_bytes, is_of_words) = (matrix.row_bytes(), self.product.data.layout.is_of_words);
         let above = matrix.format.above() * if is_of_words { 0x11 } else { 1 };
@@ -267,7 +270,7 @@ impl ByteGemmPanel<'_, '_> {
                 }
                 let words = lanes.transpose(words);
                 for word in words {
-                    // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
+                    // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
                     unsafe {
                         let word = _mm512_xor_si512(word, _mm512_set1_epi8(above.cast_signed()));
                         let low = _mm512_set1_epi8(0x0f);
@@ -291,8 +294,8 @@ impl ByteGemmPanel<'_, '_> {
     /// `N` rows of data.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn tile<const N: usize>(&mut self, lanes: Vnni, first: usize) {
-        let ByteGemm { matrix, data, bias, activation, .. } = self.product;
+    fn tile<const N: usize>(&mut self, lanes: Avx512Vnni, first: usize) {
+        let DynamicGemm { matrix, data, bias, activation, .. } = self.product;
         let layout = data.layout;
         let steps = STEPS_OF_GROUP;
         let panel: &[PanelStep] = self.panel.as_chunks().0.as_chunks().0;
@@ -304,7 +307,7 @@ impl ByteGemmPanel<'_, '_> {
             let bytes: [&[f32]; N] =
                 std::array::from_fn(|row| &rows[row][group * steps..][..steps]);
             let right = &panel[group * steps..][..steps];
-            // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
+            // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
             unsafe {
                 let mut sums = [[_mm512_setzero_si512(); VECTORS]; N];
                 for step in 0..steps {

@@ -1,4 +1,4 @@
-//! What is compressed how.
+//! A compressed matrix: its codes, and the scales and zero points of its groups.
 
 use std::ops::Range;
 
@@ -31,7 +31,8 @@ impl PartialEq for CompressedMatrix {
     }
 }
 
-/// What are multiplied as one are codes of one group, on any machine: words in a lane, or vectors.
+/// Groups have a multiple of so many codes, or are rows. So on any machine the codes that have one sum, those of a lane or of a vector,
+/// are of one group.
 pub(super) const LEAST_GROUP: usize = 32;
 
 impl CompressedMatrix {
@@ -153,7 +154,7 @@ impl CompressedMatrix {
             Some(scales) => scales.followed(count, numbers_behind, of_scales),
             None => {
                 *of_scales = 1f32.to_ne_bytes().repeat(count + numbers_behind);
-                TypedParameters { number: ParameterType::F32, bytes: of_scales }
+                TypedParameters { dt: ParameterType::F32, bytes: of_scales }
             }
         };
         let zero_points =
@@ -233,26 +234,26 @@ impl ParameterType {
 /// Scales or zero points of groups, in one of the types that need not be copied.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TypedParameters<'a> {
-    pub number: ParameterType,
+    pub dt: ParameterType,
     pub bytes: &'a [u8],
 }
 
 impl<'a> TypedParameters<'a> {
     fn of(tensor: &'a Tensor) -> TractResult<TypedParameters<'a>> {
-        let number = ParameterType::of(tensor.datum_type())?;
-        Ok(TypedParameters { number, bytes: tensor.try_as_plain_ram()?.as_bytes() })
+        let dt = ParameterType::of(tensor.datum_type())?;
+        Ok(TypedParameters { dt, bytes: tensor.try_as_plain_ram()?.as_bytes() })
     }
 
-    /// Those of some groups.
+    /// The scales or zero points of some groups.
     fn part(self, groups: Range<usize>) -> TypedParameters<'a> {
-        let size = self.number.size();
+        let size = self.dt.size();
         TypedParameters { bytes: &self.bytes[groups.start * size..groups.end * size], ..self }
     }
 
     /// The first ones, with so many others behind them, or a copy that has those.
     #[cfg(target_arch = "x86_64")]
     fn followed(self, count: usize, behind: usize, copy: &'a mut Vec<u8>) -> TypedParameters<'a> {
-        let len = (count + behind) * self.number.size();
+        let len = (count + behind) * self.dt.size();
         if self.bytes.len() >= len {
             return TypedParameters { bytes: &self.bytes[..len], ..self };
         }
@@ -266,7 +267,7 @@ impl<'a> TypedParameters<'a> {
         let bytes = self.bytes;
         // Twice as many will be needed next.
         StreamPrefetch::new(bytes.as_ptr(), 2 * bytes.len(), bytes.len()).ask(bytes.len());
-        numbers.resize(bytes.len() / self.number.size(), 0.);
+        numbers.resize(bytes.len() / self.dt.size(), 0.);
         Instructions::detect().run(ReadParameters { parameters: self, numbers });
     }
 }
@@ -281,23 +282,22 @@ impl OnLanes for ReadParameters<'_> {
 
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
-        let TypedParameters { number, bytes } = self.parameters;
-        let size = N * number.size();
+        let TypedParameters { dt, bytes } = self.parameters;
+        let size = N * dt.size();
         let (whole, rest) = bytes.split_at(bytes.len() / size * size);
         let rest: [u8; 64] = padded(rest);
         let vectors = whole.chunks_exact(size).chain([&rest[..size]]);
         for (place, bytes) in self.numbers.chunks_mut(N).zip(vectors) {
-            store_first(lanes, place, number.load(lanes, bytes));
+            store_first(lanes, place, dt.load(lanes, bytes));
         }
     }
 }
 
-/// A share of a product with few rows of data: these, some rows of a matrix, and what those have.
+/// A task of a product with few rows of data: these, some rows of a matrix, and the scales and zero points `P` of the latter.
 pub(super) struct FewRowsTask<'a, 'b, D, P = &'a GroupParameters> {
     pub matrix: &'a CompressedMatrix,
-    /// From the first row on.
+    /// The codes of the matrix, from the first row of the task on.
     pub bytes: &'a [u8],
-    /// Those of the rows.
     pub parameters: P,
     pub data: &'a D,
     /// For each row of data, a number for each row of the matrix.
@@ -323,7 +323,7 @@ pub(crate) struct GroupParameters {
 }
 
 impl GroupParameters {
-    /// Puts those of a group next to each other, so many rows in a distance of [`PANEL_ROWS`]. Rows that are missing have zeros.
+    /// Puts the numbers of all rows for a group next to each other; groups are [`PANEL_ROWS`] apart. Rows that are missing have zeros.
     pub fn by_groups(&mut self, rows: usize) {
         for numbers in [&mut self.scales, &mut self.zero_points] {
             let groups = numbers.len() / rows;

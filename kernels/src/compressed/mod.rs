@@ -2,17 +2,20 @@
 //! perhaps a zero point, for each row of the matrix or for each group of neighbours in a row.
 //!
 //! The codes are read as the file has them, a row for each column of the result, and become numbers in registers. Products are those of
-//! single precision: nothing is rounded but products and sums, or what `digits.rs` says in their place.
+//! single precision, unless [`Precision::Dynamic`] is asked for: nothing is rounded but products and sums, or what `digits.rs` says in
+//! their place.
 //!
 //! * `constant.rs` has what a reader puts into a model;
 //! * `matrix.rs` says what is compressed how;
 //! * `format.rs` has the formats of codes;
-//! * `digits.rs` has few rows of data as whole numbers, where they can be such and the processor multiplies bytes: `nibbles` multiplies
-//!   them with codes of 4 bits (AVX2, or AVX-512 with VNNI), and `bytes.rs` with codes of 8 bits that are one group in a row (VNNI);
-//! * `dots.rs` multiplies other few rows, in floats: each code is read once for two of them;
+//! * `digits.rs` has few rows of data as whole numbers, where they can be such: `nibbles` multiplies them with codes of 4 bits (AVX2, or
+//!   AVX-512 with VNNI), and `bytes.rs` with codes of 8 bits that are one group in a row (AVX-512 with VNNI);
+//! * `dots.rs` multiplies other few rows, in floats;
 //! * `dynamic.rs` multiplies many rows that may be rounded to bytes;
 //! * `unpack.rs` makes numbers of codes;
-//! * `product.rs` multiplies many: panels of the matrix become numbers in the cache, and meet all rows there.
+//! * `product.rs` chooses one of these for few rows of data, and multiplies many: panels of the matrix become numbers in the cache, and
+//!   meet
+//!   all rows there.
 
 #[cfg(target_arch = "x86_64")]
 mod bytes;

@@ -8,33 +8,32 @@ use super::dots::FloatData;
 use super::matrix::{CompressedMatrix, FewRowsTask, GroupParameters};
 use super::unpack::UnpackPanel;
 #[cfg(target_arch = "x86_64")]
-use super::{bytes::DigitData, dynamic, nibbles::LaneData};
+use super::{bytes::ByteDigits, dynamic, nibbles::NibbleDigits};
 use crate::cost;
 use crate::isa::Instructions;
 #[cfg(target_arch = "x86_64")]
-use crate::isa::{Avx2, Isa, Vnni};
+use crate::isa::{Avx2, Avx512Vnni, Isa};
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
-    Addend, GemmBlock, OperandA, OperandB, Output, SHARES, STEPS, Share, Shares, Tile, Vectors,
+    Addend, GemmBlock, OperandA, OperandB, Output, PARTS, STEPS, Share, Shares, Tile, Vectors,
 };
 use crate::threads::Division;
 
 /// With more rows of data, panels of the matrix become numbers first.
 pub(super) const FEW_ROWS: usize = 6;
 
-/// How many rows of the matrix are multiplied at once, at most.
+/// The most rows of the matrix that a task has.
 const ROWS_AT_ONCE: usize = 64;
 
-/// What rows of data may be rounded to.
+/// What rows of data may be rounded to. A few rows are never rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Precision {
-    /// Nothing else than products in single precision are.
+    /// They are not rounded: products are as good as in single precision.
     #[default]
     Exact,
-    /// Bytes with a scale for each group of 32 neighbours, where there are more than a few rows, the codes are integers, and the
-    /// processor multiplies bytes.
-    Bytes,
+    /// Bytes with a scale for each group of 32 neighbours, where the codes are integers, and the processor has AVX-512 with VNNI.
+    Dynamic,
 }
 
 /// Rows of a multiple of so many numbers are packed: they are 4 KiB apart or a multiple of that, so that all lines of a tile have the same
@@ -61,15 +60,15 @@ pub(crate) fn multiply(
     let division = Division::of(cost::PRODUCT.of(output.len().saturating_mul(matrix.depth)));
     let shares = Shares::of_product(&division, [rows, columns]);
     #[cfg(target_arch = "x86_64")]
-    if precision == Precision::Bytes
+    if precision == Precision::Dynamic
         && matrix.format.bits() <= 8
-        && let Some(lanes) = Instructions::detect().vnni()
-        && let Some(data) = dynamic::ByteData::new(lanes, matrix, data)
+        && let Some(lanes) = Instructions::detect().avx512_vnni()
+        && let Some(data) = dynamic::DynamicData::new(lanes, matrix, data)
     {
         return shares.for_each(output, |share, output| {
             let Share { rows, columns } = share;
             let product =
-                dynamic::ByteGemm { matrix, data: &data, rows, columns, bias, activation };
+                dynamic::DynamicGemm { matrix, data: &data, rows, columns, bias, activation };
             product.run(lanes, output)
         });
     }
@@ -96,21 +95,20 @@ fn multiply_few(
 ) -> TractResult<()> {
     let columns = matrix.rows;
     let rows = output.len() / columns;
-    let few = Few::new(matrix, data);
+    let prepared = PreparedRows::new(matrix, data);
     let division = Division::of(cost::STREAMED_BYTE.of(matrix.bytes()?.len()));
     let panel = Tile::of(Vectors::detect()).columns;
-    let shares = Shares::of_columns(&division, [rows, columns], panel, SHARES);
+    let shares = Shares::of_columns(&division, [rows, columns], panel, PARTS);
     shares.for_each(output, |Share { columns, .. }, mut share| {
         let mut parameters = GroupParameters::default();
         let mut sums = [[0.; ROWS_AT_ONCE]; FEW_ROWS];
-        let at_once = few.rows_at_once(rows);
+        let at_once = prepared.rows_at_once(rows);
         for first in columns.clone().step_by(at_once) {
             let part = first..(first + at_once).min(columns.end);
             let mut output = share.skip_columns(first - columns.start);
             let mut places: TVec<&mut [f32]> =
                 sums[..rows].iter_mut().map(|sums| &mut sums[..part.len()]).collect();
-            places.iter_mut().for_each(|sums| sums.fill(0.));
-            few.multiply(part.clone(), &mut parameters, &mut places)?;
+            prepared.multiply(part.clone(), &mut parameters, &mut places)?;
             for (row, sums) in places.iter().enumerate() {
                 let numbers = &mut output.row(row)[..part.len()];
                 finish(numbers, sums, &bias[part.clone()], activation);
@@ -129,82 +127,86 @@ pub(super) fn finish(numbers: &mut [f32], sums: &[f32], bias: &[f32], activation
 }
 
 /// Few rows of data, as their products with a matrix need them.
-struct Few<'a> {
+struct PreparedRows<'a> {
     matrix: &'a CompressedMatrix,
-    kind: Instructions,
-    data: FewData,
+    instructions: Instructions,
+    data: PreparedData,
 }
 
-enum FewData {
+/// The data, for codes of bytes or nibbles on vectors of so many bits, or for any codes.
+enum PreparedData {
     #[cfg(target_arch = "x86_64")]
-    Bytes(DigitData),
-    /// For codes of four bits.
+    Bytes512(ByteDigits),
     #[cfg(target_arch = "x86_64")]
-    Vnni(LaneData<Vnni, 16, 2>),
+    Nibbles512(NibbleDigits<Avx512Vnni, 16, 2>),
     #[cfg(target_arch = "x86_64")]
-    Avx2(LaneData<Avx2, 8, 1>),
+    Nibbles256(NibbleDigits<Avx2, 8, 1>),
     Floats(FloatData),
 }
 
-impl Few<'_> {
-    fn new<'a>(matrix: &'a CompressedMatrix, data: &[f32]) -> Few<'a> {
-        let kind = Instructions::detect();
+impl PreparedRows<'_> {
+    fn new<'a>(matrix: &'a CompressedMatrix, data: &[f32]) -> PreparedRows<'a> {
+        let instructions = Instructions::detect();
         #[cfg(target_arch = "x86_64")]
-        let digits = match (matrix.format.bits(), kind.vnni(), kind.avx2()) {
-            (4, Some(lanes), _) => LaneData::new(lanes, matrix, data).map(FewData::Vnni),
-            (4, None, Some(lanes)) => LaneData::new(lanes, matrix, data).map(FewData::Avx2),
+        let digits = match (matrix.format.bits(), instructions.avx512_vnni(), instructions.avx2()) {
+            (4, Some(lanes), _) => {
+                NibbleDigits::new(lanes, matrix, data).map(PreparedData::Nibbles512)
+            }
+            (4, None, Some(lanes)) => {
+                NibbleDigits::new(lanes, matrix, data).map(PreparedData::Nibbles256)
+            }
             (8, Some(lanes), _) if matrix.groups() == 1 => {
-                DigitData::of(lanes, matrix, data).map(FewData::Bytes)
+                ByteDigits::of(lanes, matrix, data).map(PreparedData::Bytes512)
             }
             _ => None,
         };
         #[cfg(not(target_arch = "x86_64"))]
         let digits = None;
-        let floats = || FewData::Floats(FloatData::new(kind, matrix, data));
-        Few { matrix, kind, data: digits.unwrap_or_else(floats) }
+        let floats = || PreparedData::Floats(FloatData::new(instructions, matrix, data));
+        PreparedRows { matrix, instructions, data: digits.unwrap_or_else(floats) }
     }
 
-    /// How many rows are multiplied at once. Where the parameters of groups are copied, those of more leave the first-level cache; and more
-    /// than two rows of data read the codes again.
-    fn rows_at_once(&self, of_data: usize) -> usize {
-        let are_copied = matches!(self.data, FewData::Floats(_)) && self.matrix.groups() > 1;
-        if are_copied || of_data > 2 { ROWS_AT_ONCE / 4 } else { ROWS_AT_ONCE }
+    /// How many rows of the matrix a task has. Where the parameters of groups are copied, those of more leave the first-level cache; and
+    /// more than two rows of data read the codes again.
+    fn rows_at_once(&self, data_rows: usize) -> usize {
+        let are_copied = matches!(self.data, PreparedData::Floats(_)) && self.matrix.groups() > 1;
+        if are_copied || data_rows > 2 { ROWS_AT_ONCE / 4 } else { ROWS_AT_ONCE }
     }
 
-    /// The products with some rows of the matrix. `parameters` is room for those of the rows.
+    /// The products with some rows of the matrix. `parameters` is room for the scales and zero points of these.
     fn multiply(
         &self,
         rows: Range<usize>,
         parameters: &mut GroupParameters,
         output: &mut [&mut [f32]],
     ) -> TractResult<()> {
-        let Few { matrix, kind, data } = self;
+        let PreparedRows { matrix, instructions, data } = self;
         let bytes = &matrix.bytes()?[rows.start * matrix.row_bytes()..];
         match data {
             #[cfg(target_arch = "x86_64")]
-            FewData::Vnni(data) => {
+            PreparedData::Nibbles512(data) => {
                 let copies = &mut parameters.copies;
-                let parameters = matrix.followed_parameters(rows, kind.lanes(), copies)?;
+                let parameters = matrix.followed_parameters(rows, instructions.lanes(), copies)?;
                 let task = FewRowsTask { matrix, bytes, parameters, data, output };
                 data.digits.lanes.enter(task);
             }
             #[cfg(target_arch = "x86_64")]
-            FewData::Avx2(data) => {
+            PreparedData::Nibbles256(data) => {
                 let copies = &mut parameters.copies;
-                let parameters = matrix.followed_parameters(rows, kind.lanes(), copies)?;
+                let parameters = matrix.followed_parameters(rows, instructions.lanes(), copies)?;
                 let task = FewRowsTask { matrix, bytes, parameters, data, output };
                 data.digits.lanes.enter(task);
             }
             #[cfg(target_arch = "x86_64")]
-            FewData::Bytes(data) => {
+            PreparedData::Bytes512(data) => {
                 matrix.parameters(rows, parameters)?;
                 let parameters = &*parameters;
                 data.lanes.enter(FewRowsTask { matrix, bytes, parameters, data, output });
             }
-            FewData::Floats(data) => {
+            PreparedData::Floats(data) => {
                 matrix.parameters(rows, parameters)?;
                 let parameters = &*parameters;
-                kind.run(FewRowsTask { matrix, bytes, parameters, data, output });
+                instructions.run(FewRowsTask { matrix, bytes, parameters, data, output });
             }
         }
         Ok(())
@@ -220,7 +222,7 @@ fn multiply_panels(
     activation: Activation,
     mut output: Output,
 ) -> TractResult<()> {
-    let (vectors, kind) = (Vectors::detect(), Instructions::detect());
+    let (vectors, instructions) = (Vectors::detect(), Instructions::detect());
     let tile = Tile::of(vectors);
     let bytes = matrix.bytes()?;
     let mut parameters = GroupParameters::default();
@@ -232,7 +234,7 @@ fn multiply_panels(
         parameters.by_groups(width);
         for begin in (0..matrix.depth).step_by(STEPS) {
             let steps = begin..(begin + STEPS).min(matrix.depth);
-            kind.run(UnpackPanel {
+            instructions.run(UnpackPanel {
                 format: matrix.format,
                 bytes: &bytes[first * matrix.row_bytes()..],
                 row_bytes: matrix.row_bytes(),
@@ -272,7 +274,7 @@ mod tests {
     use super::*;
     use crate::isa::tests::with_all_instructions;
 
-    /// Codes of 4 bits do with AVX2 or VNNI, and those of 8 bits in one group with VNNI.
+    /// Codes of 4 bits meet digits with AVX2 or AVX-512 VNNI, and those of 8 bits in one group with AVX-512 VNNI.
     #[test]
     fn codes_meet_digits() -> TractResult<()> {
         let (rows, depth) = (3, 64);
@@ -284,14 +286,14 @@ mod tests {
             let constant = DequantizedConst::of_bytes(codes, format, &shape, None, Some(scales))?;
             let matrix =
                 CompressedMatrix::new(&constant.into_shape(&[rows, depth])?, rows)?.unwrap();
-            with_all_instructions(|kind| {
-                let has_vnni = kind.vnni().is_some();
+            with_all_instructions(|instructions| {
+                let has_vnni = instructions.avx512_vnni().is_some();
                 let can_have = match format.bits() {
-                    4 => has_vnni || kind.avx2().is_some(),
+                    4 => has_vnni || instructions.avx2().is_some(),
                     _ => has_vnni && groups == 1,
                 };
-                let few = Few::new(&matrix, &[1.; 64]);
-                let has_digits = !matches!(few.data, FewData::Floats(_));
+                let prepared = PreparedRows::new(&matrix, &[1.; 64]);
+                let has_digits = !matches!(prepared.data, PreparedData::Floats(_));
                 assert_eq!(has_digits, can_have, "{format:?}, {groups}");
             });
         }

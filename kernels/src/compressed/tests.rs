@@ -14,7 +14,7 @@ const FORMATS: [Format; 6] =
 
 /// A product of some rows of data with a compressed matrix.
 #[derive(Debug, Clone)]
-struct Case {
+struct CompressedCase {
     format: Format,
     data_rows: usize,
     rows: usize,
@@ -28,7 +28,7 @@ struct Case {
     seed: u32,
 }
 
-impl Case {
+impl CompressedCase {
     fn numbers(&self, salt: u32) -> impl Iterator<Item = u32> {
         let mut state = self.seed ^ salt;
         std::iter::repeat_with(move || {
@@ -92,7 +92,7 @@ impl Case {
     /// With the vectors that this thread has selected, or on several threads with those that all have.
     fn check(&self) {
         self.check_with(Precision::Exact);
-        self.check_with(Precision::Bytes);
+        self.check_with(Precision::Dynamic);
     }
 
     /// What data is multiplied, as its documentation says.
@@ -122,7 +122,7 @@ impl Case {
         let activation = Activation::Clamp { min: -1., max: f32::INFINITY };
         let mut output = vec![f32::NAN; self.data_rows * self.rows];
         multiply(&matrix, &data, precision, &bias, activation, &mut output).unwrap();
-        if precision == Precision::Bytes
+        if precision == Precision::Dynamic
             && self.data_rows > FEW_ROWS
             && self.format.bits() <= 8
             && has_bytes()
@@ -151,7 +151,7 @@ fn has_bytes() -> bool {
     #[cfg(target_arch = "x86_64")]
     let has_bytes = {
         use crate::isa::Instructions;
-        Instructions::detect().vnni().is_some()
+        Instructions::detect().avx512_vnni().is_some()
     };
     #[cfg(not(target_arch = "x86_64"))]
     let has_bytes = false;
@@ -160,7 +160,7 @@ fn has_bytes() -> bool {
 
 const NUMBERS: [DatumType; 4] = [DatumType::F32, DatumType::F16, DatumType::U8, DatumType::I8];
 
-fn cases() -> impl Strategy<Value = Case> {
+fn cases() -> impl Strategy<Value = CompressedCase> {
     let groups = prop_oneof![
         (1usize..150).prop_map(|depth| (1, depth)),
         (1usize..4, 1usize..5).prop_map(|(groups, size)| (groups, 32 * size)),
@@ -177,7 +177,7 @@ fn cases() -> impl Strategy<Value = Case> {
             let group = if format.bits() == 4 { group.next_multiple_of(2) } else { group };
             let [has_zero_points, half_scales, is_tiny_first] = flags;
             let zero_points = has_zero_points.then_some(NUMBERS[seed as usize % NUMBERS.len()]);
-            Case {
+            CompressedCase {
                 format,
                 data_rows,
                 rows,
@@ -360,7 +360,7 @@ fn check_shapes(formats: [Format; 2], all_groups: &[(usize, usize)], half_scales
         for (&(groups, group), (rows, data_rows)) in
             all_groups.iter().flat_map(|groups| rows.map(|rows| (groups, rows)))
         {
-            let case = Case {
+            let case = CompressedCase {
                 format,
                 data_rows,
                 rows,
@@ -408,10 +408,10 @@ fn data_that_is_not_finite_stays() -> TractResult<()> {
         output
     };
     let mut data: Vec<f32> = (0..data_rows * depth).map(|place| (place as f32).sin()).collect();
-    let [exact, bytes] = [Precision::Exact, Precision::Bytes].map(|it| multiplied(&data, it));
+    let [exact, bytes] = [Precision::Exact, Precision::Dynamic].map(|it| multiplied(&data, it));
     assert_eq!(exact != bytes, has_bytes());
     data[depth + 5] = f32::INFINITY;
-    let [exact, bytes] = [Precision::Exact, Precision::Bytes].map(|it| multiplied(&data, it));
+    let [exact, bytes] = [Precision::Exact, Precision::Dynamic].map(|it| multiplied(&data, it));
     assert_eq!(exact, bytes);
     assert_eq!(exact[rows..2 * rows], [f32::INFINITY; 3]);
     Ok(())
@@ -435,7 +435,7 @@ fn threads_share_a_product() {
     ] {
         // So many numbers that AVX-512 reads rows where they are.
         let (groups, group) = (2, 64);
-        let case = Case {
+        let case = CompressedCase {
             format,
             data_rows,
             rows,

@@ -1,4 +1,4 @@
-//! Panels of numbers, of codes.
+//! Makes panels of numbers of codes.
 
 use std::ops::Range;
 
@@ -14,13 +14,13 @@ pub(super) const PANEL_ROWS: usize = 48;
 /// Makes a panel of operand `B` of some rows of a matrix: for each of some steps, a number for each row.
 pub(super) struct UnpackPanel<'a> {
     pub format: Format,
-    /// From the first row on.
+    /// The codes, from the first row on.
     pub bytes: &'a [u8],
     pub row_bytes: usize,
     pub group: usize,
     /// Whether codes are what they stand for: without scales and zero points panels take less time.
     pub is_plain: bool,
-    /// Those of [`GroupParameters::by_groups`].
+    /// In the order of [`GroupParameters::by_groups`].
     pub parameters: &'a GroupParameters,
     pub rows: usize,
     /// They begin with a word of codes.
@@ -43,7 +43,7 @@ impl UnpackPanel<'_> {
     /// A vector of words of each of `N` rows becomes vectors of a word of all rows, whose codes are those of some steps.
     #[inline(always)]
     fn of_format<L: Lanes<N>, D: Decode, const N: usize>(self, lanes: L) {
-        // Those of a word.
+        // How many a word has.
         let codes = const { 32 / D::BITS };
         for first in (0..self.rows).step_by(N) {
             // The last row stands for those that are missing: nobody reads their columns.

@@ -109,7 +109,7 @@ impl PackedConvolution {
         })
     }
 
-    /// The same, after which numbers less than 0 are multiplied by one for each output channel.
+    /// The convolution, after which numbers less than 0 are multiplied by one for each output channel.
     pub fn with_slopes(self, slopes: Vec<f32>) -> TractResult<PackedConvolution> {
         ensure!(slopes.len() == self.spec.output_channels, "the slopes have another size");
         Ok(PackedConvolution { slopes: Some(slopes.into()), ..self })

@@ -272,7 +272,7 @@ impl PatchLayout {
         !self.is_plain && self.is_plane()
     }
 
-    /// The same of those rows of the parts that some positions meet, where there are [bands](Self::has_bands).
+    /// Lays out those rows of the parts that some positions meet, where there are [bands](Self::has_bands).
     pub fn lay_out_band(
         &self,
         vectors: Vectors,
@@ -407,8 +407,8 @@ impl PatchLayout {
     /// Each panel of rows reads them. With many of these, packing takes less time than reading channels in their distance,
     /// each from another page of the memory.
     pub fn is_in_place(&self) -> bool {
-        const FEW_ROWS: usize = 48;
-        self.rows_of_product <= FEW_ROWS && (self.with_gaps || self.is_dense())
+        const MOST_ROWS: usize = 48;
+        self.rows_of_product <= MOST_ROWS && (self.with_gaps || self.is_dense())
     }
 
     /// All positions from the first to the last one of these columns.
@@ -416,7 +416,7 @@ impl PatchLayout {
         if self.with_gaps { columns } else { self.positions_of_pixels(columns) }
     }
 
-    /// The same of pixels.
+    /// All positions from the first to the last one of these pixels.
     pub fn positions_of_pixels(&self, pixels: Range<usize>) -> Range<usize> {
         let of_pixel = |pixel: usize| self.pixel_runs(pixel..pixel + 1)[0].1;
         of_pixel(pixels.start)..of_pixel(pixels.end - 1) + 1
@@ -473,7 +473,7 @@ pub(super) struct LaidOutChannels<'a> {
     elements: LaidOutElements<'a>,
     /// The distance of two channels.
     distance: usize,
-    /// Those of the layout, where parts have these rows.
+    /// The offsets of the layout, where parts have these rows.
     offsets: Cow<'a, [usize]>,
     /// The place of the first element.
     first: usize,

@@ -25,7 +25,7 @@ pub(super) struct Planes<'a> {
 pub(super) enum PlaneReduction<'a> {
     /// The sum of products with a kernel for each channel of the output, and a bias.
     Sum { kernels: &'a [f32], bias: &'a [f32] },
-    /// The same with one kernel for all channels, and no bias.
+    /// The sum of products with one kernel for all channels, and no bias.
     SameSum(&'a [f32]),
     /// The greatest element. Padding is the least of all finite numbers, as in OpenVINO and in tract; NaN is ignored.
     Max,

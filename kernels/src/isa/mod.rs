@@ -5,6 +5,7 @@
 //! * [`Isa`] is a type of proof: [`Avx2`], [`Avx512`], [`Portable`], … Its [`enter`](Isa::enter) runs what is compiled for them;
 //! * [`Lanes`] has what all of them do with vectors of so many numbers; `portable.rs` says what that is, in arrays, and `x86.rs` does
 //!   it with intrinsics. NEON and WebAssembly would be files beside them, and variants of [`Instructions`].
+//! * [`Vectors`] dispatches to pulp instead, where single precision and pulp's operations do.
 
 mod portable;
 #[cfg(test)]
@@ -19,7 +20,8 @@ use pulp::{Arch, WithSimd};
 pub(crate) use portable::{Portable, ROUNDER, limited, nearest, rounded};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{
-    Amx, Avx2, Avx256, Avx512, AvxVnni, Vnni, intrinsics, transpose_halves, transpose_quarters,
+    Amx, Avx2, Avx256, Avx512, Avx512Vnni, AvxVnni, intrinsics, transpose_halves,
+    transpose_quarters,
 };
 
 /// The instructions of the machine. Each is better than those before it.
@@ -37,8 +39,8 @@ pub(crate) enum Instructions {
     Avx512(Avx512<false>),
     /// 512 bits, with VNNI.
     #[cfg(target_arch = "x86_64")]
-    Avx512Vnni(Vnni),
-    /// The same, and tiles for products.
+    Avx512Vnni(Avx512Vnni),
+    /// 512 bits, with VNNI, and tiles for products.
     #[cfg(target_arch = "x86_64")]
     Amx(Amx),
 }
@@ -60,7 +62,7 @@ impl Instructions {
             Avx2::detect().map(Instructions::Avx2),
             AvxVnni::detect().map(Instructions::AvxVnni),
             Avx512::<false>::detect().map(Instructions::Avx512),
-            Vnni::detect().map(Instructions::Avx512Vnni),
+            Avx512Vnni::detect().map(Instructions::Avx512Vnni),
             Amx::detect().map(Instructions::Amx),
         ];
         #[cfg(not(target_arch = "x86_64"))]
@@ -78,7 +80,7 @@ impl Instructions {
         *BEST.get_or_init(|| Instructions::all().pop().unwrap_or(Instructions::Portable(Portable)))
     }
 
-    /// The same for vectors of single precision.
+    /// The vectors of pulp that these instructions have.
     pub fn vectors(self) -> Vectors {
         Vectors(match self {
             Instructions::Portable(_) => Arch::Scalar,
@@ -91,7 +93,7 @@ impl Instructions {
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512Vnni(isa) => Arch::V4(isa.pulp()),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Amx(isa) => Arch::V4(isa.vnni().pulp()),
+            Instructions::Amx(isa) => Arch::V4(isa.avx512_vnni().pulp()),
         })
     }
 
@@ -102,22 +104,22 @@ impl Instructions {
             Instructions::Avx2(isa) => Some(isa),
             Instructions::AvxVnni(isa) => Some(isa.avx2()),
             Instructions::Avx512(isa) => Some(isa.avx2()),
-            _ => self.vnni().map(|isa| isa.avx2()),
+            _ => self.avx512_vnni().map(|isa| isa.avx2()),
         }
     }
 
     /// The vectors of 512 bits with VNNI, if there are some.
     #[cfg(target_arch = "x86_64")]
-    pub fn vnni(self) -> Option<Vnni> {
+    pub fn avx512_vnni(self) -> Option<Avx512Vnni> {
         match self {
             Instructions::Avx512Vnni(isa) => Some(isa),
-            Instructions::Amx(isa) => Some(isa.vnni()),
+            Instructions::Amx(isa) => Some(isa.avx512_vnni()),
             _ => None,
         }
     }
 
-    /// Whether bytes are multiplied four at a time.
-    pub fn has_vnni(self) -> bool {
+    /// Whether bytes are multiplied four at a time, in vectors of any size.
+    pub fn has_any_vnni(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
             Instructions::AvxVnni(_) | Instructions::Avx512Vnni(_) | Instructions::Amx(_) => true,
@@ -125,8 +127,8 @@ impl Instructions {
         }
     }
 
-    /// Whether rows of bytes must have equal distances to be multiplied fast.
-    pub fn takes_lines(self) -> bool {
+    /// Whether there are tiles of bytes (AMX). Products of them are fast where rows have equal distances.
+    pub fn has_tiles(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
             Instructions::Amx(_) => true,
@@ -158,7 +160,7 @@ impl Instructions {
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512Vnni(isa) => isa.avx512().enter(OnAny::<_, 16>(body)),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Amx(isa) => isa.vnni().avx512().enter(OnAny::<_, 16>(body)),
+            Instructions::Amx(isa) => isa.avx512_vnni().avx512().enter(OnAny::<_, 16>(body)),
         }
     }
 }
@@ -181,8 +183,8 @@ impl Vectors {
 
 /// A proof that the processor has some instructions.
 pub(crate) trait Isa: Copy {
-    /// Runs what is compiled for them. The body must be `#[inline(always)]`, as all that it calls with vectors, or it is compiled for
-    /// any processor; closures are.
+    /// Runs what is compiled for them. The body must be `#[inline(always)]`, and so must all that it calls with vectors. What is not, as
+    /// closures, is compiled for any processor.
     fn enter<B: On<Self>>(self, body: B) -> B::Output;
 }
 

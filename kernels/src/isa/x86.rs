@@ -24,11 +24,11 @@ pub(crate) type AvxVnni = Avx256<true>;
 pub(crate) struct Avx512<const VNNI: bool>(V4);
 
 /// 512 bits, with VNNI.
-pub(crate) type Vnni = Avx512<true>;
+pub(crate) type Avx512Vnni = Avx512<true>;
 
-/// The same, and tiles of codes, which the system lets the process use.
+/// 512 bits, with VNNI, and tiles of codes, which the system lets the process use.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Amx(Vnni);
+pub(crate) struct Amx(Avx512Vnni);
 
 impl Avx2 {
     pub fn detect() -> Option<Avx2> {
@@ -64,8 +64,8 @@ impl Avx512<false> {
     }
 }
 
-impl Vnni {
-    pub fn detect() -> Option<Vnni> {
+impl Avx512Vnni {
+    pub fn detect() -> Option<Avx512Vnni> {
         let avx512 = Avx512::<false>::detect()?;
         is_x86_feature_detected!("avx512vnni").then_some(Avx512(avx512.0))
     }
@@ -91,11 +91,11 @@ impl<const VNNI: bool> Avx512<VNNI> {
 
 impl Amx {
     pub fn detect() -> Option<Amx> {
-        Vnni::detect().filter(|_| tract_linalg::x86_64::amx::has_amx_int8()).map(Amx)
+        Avx512Vnni::detect().filter(|_| tract_linalg::x86_64::amx::has_amx_int8()).map(Amx)
     }
 
     #[inline(always)]
-    pub fn vnni(self) -> Vnni {
+    pub fn avx512_vnni(self) -> Avx512Vnni {
         self.0
     }
 }
@@ -121,7 +121,7 @@ macro_rules! isa {
 isa!(Avx2, "avx2,fma,f16c");
 isa!(AvxVnni, "avx2,fma,f16c,avxvnni");
 isa!(Avx512<false>, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq");
-isa!(Vnni, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni");
+isa!(Avx512Vnni, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni");
 
 /// Methods that are intrinsics.
 ///
@@ -259,7 +259,7 @@ unsafe fn of_nibble_256<const SIGNED: bool, const ABOVE: i32, const BELOW: i32>(
     }
 }
 
-/// The same: a code is the place of its number in a vector.
+/// The codes of four bits of words at some bits: a code is the place of its number in a vector.
 ///
 /// # Safety
 ///

@@ -29,7 +29,7 @@ pub(crate) enum Activation {
     Swish,
     /// `x * (1 + erf(x / sqrt(2))) / 2`.
     Gelu,
-    /// The same with `tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))` in place of `erf`.
+    /// `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2`.
     GeluTanh,
     /// The nearest number that half precision has.
     Half,
@@ -221,7 +221,7 @@ pub(crate) fn below_zero<S: Simd>(simd: S, numbers: &mut [f32], slope: f32) {
     }
 }
 
-/// The same for the first numbers of some rows, with a slope for each row.
+/// Multiplies those of the first numbers of some rows that are less than 0, with a slope for each row.
 pub(crate) struct BelowZero<'a> {
     pub rows: Output<'a>,
     pub count: usize,

@@ -1,9 +1,8 @@
 //! The sums of a tile on AVX-512, whole and with nothing around them.
 //!
 //! Within the function of a product the compiler moves the sums between registers at each step, or keeps one of them in memory,
-//! whatever changes around the loop. Here it does not, and asking for the next panel pays: with panels that come from memory, tiles
-//! took 0.79 of the time for 48 rows, and 0.9 for 128 (AMD EPYC, family 26 model 2). It takes the left factor packed, or as rows of a
-//! matrix.
+//! whatever changes around the loop. Here it does not, and asking for the next panel pays: few rows wait less for panels that come
+//! from memory. It takes operand A packed, or as rows of a matrix.
 
 #![allow(unsafe_code)]
 
@@ -39,10 +38,10 @@ pub(super) struct RowsOfA<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum PanelPrefetch<'a> {
     Nothing,
-    /// What follows the right factor, which many rows will meet next, or soon: the first panels of rows, which have these numbers, ask
+    /// What follows operand B, which many rows will meet next, or soon: the first panels of rows, which have these numbers, ask
     /// for a part each.
     Part(usize),
-    /// As much as the right factor has, at once: few rows wait for the memory.
+    /// As much as operand B has, at once: few rows wait for the memory.
     All(&'a [f32]),
 }
 
@@ -85,18 +84,17 @@ pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
 }
 
 /// [`sums_of_tile`], called so that it stays a function of its own: with one codegen unit the compiler puts it into the function of
-/// the product, whatever its attribute says, and products took 1.6 times as long (AMD EPYC, family 25 model 17).
+/// the product, whatever its attribute says, and products take much longer.
 type SumsOfTile<const N: usize, const V: usize> =
     unsafe fn(RowsOfA, &[[[f32; LANES]; V]], *const u8, usize) -> [[__m512; V]; N];
 
-/// With `ALL`, each step asks for what the same step of the next factor needs, and for the same again half a factor before that, as
-/// [`StreamPrefetch`](crate::memory::StreamPrefetch) does: asked for once, a token of SmolLM2 in 8 bits took 1.14 times as long after
-/// 4,096 others (AMD EPYC, family 25 model 17). Otherwise it asks for a line. What a step asks for is `distance` behind what the one
-/// before does.
+/// With `ALL`, each step asks for what the same step of the next operand B needs, and for the same again half an operand before that, as
+/// [`StreamPrefetch`](crate::memory::StreamPrefetch) does: asking once is slower. Otherwise it asks for a line. What a step asks for is
+/// `distance` behind what the one before does.
 ///
 /// # Safety
 ///
-/// The left factor has `N` rows of as many steps as the right one.
+/// Operand A has `N` rows of as many steps as operand B.
 #[inline(never)]
 #[target_feature(enable = "avx512f")]
 unsafe fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
@@ -108,7 +106,7 @@ unsafe fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
     let mut sums = [[_mm512_setzero_ps(); V]; N];
     // An address is one of these and up to two distances: there is a register for each.
     let mut rows = [0, 3, 6].map(|row| left.elements.as_ptr().wrapping_add(row * left.row));
-    // What is nearer: the rest of this factor, and then what begins the next one.
+    // What is nearer: the rest of this operand, and then what begins the next one.
     let half = right.len() / 2;
     let [begin_of_next, mut nearer] = [next, right[half..].as_ptr().cast()];
     for (step, right) in right.iter().enumerate() {

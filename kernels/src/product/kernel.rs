@@ -18,10 +18,10 @@ pub(crate) enum Addend<'a> {
     Zero,
 }
 
-/// Operand `B` of a part of a product, the right factor: packed, or where a convolution has it.
+/// Operand `B` of a part of a product: packed, or where a convolution has it.
 #[derive(Debug)]
 pub(crate) enum OperandB<'a> {
-    /// Panels of columns with `depth` steps. Those of the part begin with step `begin` of them.
+    /// Panels of columns with `depth` steps. The steps of the part begin with step `begin` of them.
     ///
     /// `next` is what few rows will meet after them, of the same size.
     Packed { panels: &'a [f32], begin: usize, depth: usize, next: Option<&'a [f32]> },
@@ -69,7 +69,7 @@ impl GemmBlock<'_> {
         }
     }
 
-    /// Those of whole panels of so many vectors.
+    /// The tiles of whole panels of so many vectors.
     #[inline(always)]
     fn tiles_of_vectors<S: Simd, const W: usize>(&self, simd: S, output: &mut Output) {
         for (first, width) in row_panels(self.rows.clone(), Tile::of_simd::<S>().rows) {
@@ -212,8 +212,7 @@ impl GemmBlock<'_> {
             self.store_whole(simd, [first_row, first_column], sums, activation, output);
             return;
         }
-        // A copy: what follows is no loop of constants, and would keep the sums in memory all the time. Products on 32 registers
-        // took 2 to 4 times as long (Intel Xeon with AVX-512).
+        // A copy: what follows is no loop of constants, and would keep the sums in memory all the time.
         let mut stored = [[simd.splat_f32s(0.); V]; N];
         for row in 0..N {
             for vector in 0..V {

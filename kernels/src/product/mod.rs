@@ -51,12 +51,12 @@ pub(super) use dots::Gemv;
 pub(super) use kernel::{Addend, GemmBlock, OperandB, load, max_or_second, store};
 pub(super) use output::Output;
 pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, cycles, row_panels};
-pub(super) use shares::{SHARES, Share, Shares};
+pub(super) use shares::{PARTS, Share, Shares};
 
 /// The product of operands `A` and `B`, `B` packed, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
 ///
-/// All rows meet a panel before the next one: weights that come from memory are waited for panel by panel. With four
-/// panels at a time a BERT took 1.03 times as long (AMD Zen 5).
+/// All rows meet a panel before the next one: weights that come from memory are waited for panel by panel. Four panels
+/// at a time are slower.
 pub(super) struct PackedGemm<'a> {
     pub left: OperandA<&'a [f32]>,
     pub right: PackedB<&'a [f32]>,

@@ -11,7 +11,7 @@ use crate::memory::{Aligned, Scratch};
 use crate::strided::interleave;
 use crate::threads::fill_rows;
 
-/// The size of a tile, in elements.
+/// The size of a tile of sums, in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Tile {
     pub rows: usize,
@@ -37,7 +37,7 @@ impl Tile {
 
     /// Each row has a register for each vector of columns. A row of `B` has one for each of them too, and elements of `A`
     /// have two: the compiler reads the next one early. With 4 rows of 3 vectors of 16 registers it kept a sum in memory, and
-    /// products took twice as long (AMD EPYC, family 25 model 1).
+    /// products took twice as long.
     #[inline(always)]
     pub fn of_simd<S: Simd>() -> Tile {
         let (rows, vectors) = if S::REGISTER_COUNT >= 32 { (8, 3) } else { (6, 2) };
@@ -107,8 +107,7 @@ pub(crate) enum LayoutOfA {
 impl<'a> OperandA<&'a [f32]> {
     /// The rows of a matrix as they are, if the loop of tiles takes that.
     ///
-    /// Transformers took 0.94 to 1 of the time on one thread, and 0.9 to 0.99 on two, which then need not wait for each other, and read
-    /// less that the other one wrote (AMD EPYC, family 25 model 17).
+    /// That is faster: threads need not wait for each other, and read less that another one wrote.
     pub fn in_place(
         matrix: &'a [f32],
         rows: usize,
@@ -146,7 +145,7 @@ impl OperandA<Scratch> {
 }
 
 impl OperandA<Scratch> {
-    /// The same on several threads, if that pays. The rows follow each other.
+    /// Packs rows that follow each other, on several threads, if that pays.
     pub fn pack_on_threads(
         matrix: &[f32],
         rows: usize,

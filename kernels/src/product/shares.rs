@@ -5,8 +5,8 @@ use tract_core::prelude::TractResult;
 use super::{Output, Tile, Vectors};
 use crate::threads::{Division, even_parts};
 
-/// Parts for each thread, if sharing costs nothing: a late thread then finds less to do.
-pub(crate) const SHARES: usize = 4;
+/// In how many parts the work of a thread is cut, if that costs nothing: a late thread then finds less to do.
+pub(crate) const PARTS: usize = 4;
 
 /// What a thread computes of a matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) struct Share {
 #[derive(Debug)]
 pub(crate) struct Shares<'d> {
     division: &'d Division,
-    /// Those of the matrix.
+    /// How many the matrix has.
     columns: usize,
     pub shares: Vec<Share>,
 }
@@ -65,7 +65,7 @@ impl<'d> Shares<'d> {
         let pieces = (tiles / LEAST_TILES).min(2 * threads);
         // Parts of some rows are read by whoever comes next, and should be few.
         if threads == 1 || rest == 0 || rest >= of_each || pieces < 2 {
-            return Shares::of_columns(division, [rows, columns], tile.columns, SHARES);
+            return Shares::of_columns(division, [rows, columns], tile.columns, PARTS);
         }
         // They are where the parts of the first thread end.
         let left_over = of_each..of_each + rest;
@@ -74,7 +74,7 @@ impl<'d> Shares<'d> {
             columns: panels.start * tile.columns..(panels.end * tile.columns).min(columns),
         };
         let of_all_rows = |panels: Range<usize>, threads: usize| {
-            let count = panels.len().min(SHARES * threads);
+            let count = panels.len().min(PARTS * threads);
             even_parts(panels, count).map(|panels| share(0..tiles, panels))
         };
         let shares = of_all_rows(0..left_over.start, 1)
@@ -93,7 +93,7 @@ impl<'d> Shares<'d> {
         self.for_each_placed(matrix, self.columns, |column| column, each)
     }
 
-    /// The same of a matrix with other columns: `place` is where those of the shares are.
+    /// Calls a function with each share of a matrix with other columns: `place` is where those of the shares are.
     pub fn for_each_placed<T: Send>(
         &self,
         matrix: &mut [T],

@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::finish::TileSums;
 use super::product::QuantizedGemmTask;
 use super::rows::{Im2rowAddresses, StridedLine, StridedLines};
-use crate::isa::{Amx, Isa, On, Vnni};
+use crate::isa::{Amx, Avx512Vnni, Isa, On};
 
 /// The rows of a tile.
 const ROWS: usize = 16;
@@ -24,13 +24,13 @@ const ROWS: usize = 16;
 const STEPS: usize = 16;
 
 /// The codes of a row of a tile.
-const CODES: usize = 4 * STEPS;
+const ROW_CODES: usize = 4 * STEPS;
 
 /// The rows of a block.
 const ROWS_OF_BLOCK: usize = 2 * ROWS;
 
 /// Fewer rows are multiplied in vectors.
-const FEW_ROWS: usize = 3;
+const LEAST_ROWS: usize = 3;
 
 /// What `ldtilecfg` reads: the sizes of eight tiles.
 #[repr(C, align(64))]
@@ -53,9 +53,9 @@ static TILE_CONFIGURATION: TileConfiguration = TileConfiguration {
 
 /// Rows whose codes two tiles read, at equal distances: between the rows there may be such that nothing asks for.
 struct RowBlock {
-    /// The first row, in the part.
+    /// The first row, in the task.
     first: usize,
-    /// Where it begins: in the codes of the part, or in the copies.
+    /// Where it begins: in the codes of the task, or in the copies.
     begin: usize,
     is_copied: bool,
     tiles: usize,
@@ -74,78 +74,77 @@ struct Segment {
 struct RowBlocks<'a> {
     blocks: Vec<RowBlock>,
     segments: Vec<Segment>,
-    /// Those at the end that are too few for a tile.
+    /// The rows at the end that are too few for a tile.
     rest: Range<usize>,
     /// How far a row begins behind the one before it, and where its taps begin, from its begin on.
     distance: usize,
     taps: &'a [usize],
-    /// The codes of blocks that would reach beyond those of the part, and the same of them.
+    /// The codes of blocks that would reach beyond those of the task, the distance of their rows, and where their taps begin.
     copies: Vec<u8>,
     copied_distance: usize,
     copied_taps: Vec<usize>,
 }
 
-/// Computes a part of a product.
-pub(super) fn multiply(isa: Amx, part: &mut QuantizedGemmTask<u8>) {
-    let taken = part.taken;
-    match taken {
-        Im2rowAddresses::Alike(lines) if part.rows >= FEW_ROWS && lines.distance > 0 => {
-            isa.vnni().enter(AllBlocks { isa, part, lines });
+/// Computes all tiles of a task.
+pub(super) fn multiply(isa: Amx, task: &mut QuantizedGemmTask<u8>) {
+    match task.addresses {
+        Im2rowAddresses::Strided(lines) if task.rows >= LEAST_ROWS && lines.distance > 0 => {
+            isa.avx512_vnni().enter(AllBlocks { isa, task, lines });
         }
-        _ => part.multiply_on(isa.vnni()),
+        _ => task.multiply_on(isa.avx512_vnni()),
     }
 }
 
-/// All blocks of a part of a product whose rows are such lines.
+/// All blocks of a task whose rows are such lines.
 struct AllBlocks<'t, 'a> {
     isa: Amx,
-    part: &'t mut QuantizedGemmTask<'a, u8>,
+    task: &'t mut QuantizedGemmTask<'a, u8>,
     lines: &'a StridedLines,
 }
 
-impl On<Vnni> for AllBlocks<'_, '_> {
+impl On<Avx512Vnni> for AllBlocks<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self, lanes: Vnni) {
-        let AllBlocks { isa, part, lines } = self;
-        let blocks = RowBlocks::of(part, lines);
+    fn run(self, lanes: Avx512Vnni) {
+        let AllBlocks { isa, task, lines } = self;
+        let blocks = RowBlocks::of(task, lines);
         // SAFETY: the processor has tiles, and the sizes are those that `ldtilecfg` takes.
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) &raw const TILE_CONFIGURATION, options(nostack, readonly))
         };
         // SAFETY: the processor has such vectors.
         let mut sums: BlockSums = [unsafe { _mm512_setzero_si512() }; _];
-        for panel in part.panels.clone() {
-            let vectors = part.vectors(panel);
+        for panel in task.panels.clone() {
+            let vectors = task.vectors(panel);
             for block in &blocks.blocks {
                 let codes = match block.is_copied {
-                    true => BlockCodes {
+                    true => RowBlockCodes {
                         codes: &blocks.copies[block.begin..],
                         distance: blocks.copied_distance,
                         taps: &blocks.copied_taps,
                     },
-                    false => BlockCodes {
-                        codes: &part.codes[block.begin..],
+                    false => RowBlockCodes {
+                        codes: &task.codes[block.begin..],
                         distance: blocks.distance,
                         taps: blocks.taps,
                     },
                 };
                 match (block.tiles, vectors) {
-                    (2, 2) => multiply_block::<2, 2>(isa, part, panel, codes, &mut sums),
-                    (2, _) => multiply_block::<2, 1>(isa, part, panel, codes, &mut sums),
-                    (_, 2) => multiply_block::<1, 2>(isa, part, panel, codes, &mut sums),
-                    _ => multiply_block::<1, 1>(isa, part, panel, codes, &mut sums),
+                    (2, 2) => multiply_block::<2, 2>(isa, task, panel, codes, &mut sums),
+                    (2, _) => multiply_block::<2, 1>(isa, task, panel, codes, &mut sums),
+                    (_, 2) => multiply_block::<1, 2>(isa, task, panel, codes, &mut sums),
+                    _ => multiply_block::<1, 1>(isa, task, panel, codes, &mut sums),
                 }
                 let segments = &blocks.segments[block.segments.clone()];
                 let (first, sums) = (block.first, &sums);
                 match vectors {
-                    2 => lanes.enter(FinishBlock::<2> { part, panel, first, segments, sums }),
-                    _ => lanes.enter(FinishBlock::<1> { part, panel, first, segments, sums }),
+                    2 => lanes.enter(FinishBlock::<2> { task, panel, first, segments, sums }),
+                    _ => lanes.enter(FinishBlock::<1> { task, panel, first, segments, sums }),
                 }
             }
             for first in blocks.rest.clone() {
-                part.rows_on::<_, _, _, 1>(lanes, panel, first);
+                task.rows_on::<_, _, _, 1>(lanes, panel, first);
             }
         }
         // SAFETY: as above.
@@ -154,15 +153,15 @@ impl On<Vnni> for AllBlocks<'_, '_> {
 }
 
 impl<'a> RowBlocks<'a> {
-    /// Those of a part whose rows are such lines. Rows whose tiles would reach beyond the codes are copied.
-    fn of(part: &QuantizedGemmTask<u8>, lines: &'a StridedLines) -> RowBlocks<'a> {
+    /// The blocks of a task whose rows are such lines. Rows whose tiles would reach beyond the codes are copied.
+    fn of(task: &QuantizedGemmTask<u8>, lines: &'a StridedLines) -> RowBlocks<'a> {
         let StridedLines { distance, taps, lines } = lines;
         let distance = *distance;
-        let of_a_tap = part.steps.next_multiple_of(STEPS) * 4;
+        let of_a_tap = task.steps.next_multiple_of(STEPS) * 4;
         let mut blocks = RowBlocks {
-            blocks: Vec::with_capacity(part.rows.div_ceil(ROWS_OF_BLOCK) + lines.len()),
-            segments: Vec::with_capacity(part.rows.div_ceil(ROWS_OF_BLOCK) + 2 * lines.len()),
-            rest: part.rows..part.rows,
+            blocks: Vec::with_capacity(task.rows.div_ceil(ROWS_OF_BLOCK) + lines.len()),
+            segments: Vec::with_capacity(task.rows.div_ceil(ROWS_OF_BLOCK) + 2 * lines.len()),
+            rest: task.rows..task.rows,
             distance,
             taps,
             copies: vec![],
@@ -188,14 +187,14 @@ impl<'a> RowBlocks<'a> {
                     left => Some(StridedLine { start: start + taken * distance, rows: left }),
                 };
             }
-            if line.is_none() && rows < FEW_ROWS {
+            if line.is_none() && rows < LEAST_ROWS {
                 blocks.rest = first..first + rows;
                 blocks.segments.truncate(first_segment);
                 return blocks;
             }
             let tiles = end.div_ceil(ROWS);
             let reach = (tiles * ROWS - 1) * distance + taps[taps.len() - 1] + of_a_tap;
-            let is_copied = part.codes.len() < begin + reach;
+            let is_copied = task.codes.len() < begin + reach;
             let mut block = RowBlock {
                 first,
                 begin,
@@ -204,7 +203,7 @@ impl<'a> RowBlocks<'a> {
                 segments: first_segment..blocks.segments.len(),
             };
             if is_copied {
-                blocks.copy(part, &mut block, rows);
+                blocks.copy(task, &mut block, rows);
             }
             blocks.blocks.push(block);
             first += rows;
@@ -213,7 +212,7 @@ impl<'a> RowBlocks<'a> {
     }
 
     /// Copies the rows of the last block, so many, one behind the other.
-    fn copy(&mut self, part: &QuantizedGemmTask<u8>, block: &mut RowBlock, rows: usize) {
+    fn copy(&mut self, task: &QuantizedGemmTask<u8>, block: &mut RowBlock, rows: usize) {
         let begin = self.copies.len();
         block.tiles = rows.div_ceil(ROWS);
         self.copies.resize(begin + block.tiles * ROWS * self.copied_distance, 0);
@@ -222,8 +221,8 @@ impl<'a> RowBlocks<'a> {
             for (row, copy) in (place..place + rows).zip(&mut places) {
                 let start = block.begin + row * self.distance;
                 for (tap, place) in self.taps.iter().zip(&self.copied_taps) {
-                    let taken = 4 * part.steps;
-                    copy[*place..][..taken].copy_from_slice(&part.codes[start + tap..][..taken]);
+                    let taken = 4 * task.steps;
+                    copy[*place..][..taken].copy_from_slice(&task.codes[start + tap..][..taken]);
                 }
             }
         }
@@ -236,12 +235,12 @@ impl<'a> RowBlocks<'a> {
 /// The most vectors of channels that a block has.
 const MOST_VECTORS: usize = 2;
 
-/// Those of a block, row by row.
+/// The sums of a block, row by row.
 type BlockSums = [__m512i; ROWS_OF_BLOCK * MOST_VECTORS];
 
 /// The codes of a block of rows: how far one row begins behind the other, and where the taps of a row begin.
 #[derive(Clone, Copy)]
-struct BlockCodes<'a> {
+struct RowBlockCodes<'a> {
     codes: &'a [u8],
     distance: usize,
     taps: &'a [usize],
@@ -250,14 +249,14 @@ struct BlockCodes<'a> {
 /// Computes the sums of `M` tiles of rows and `V` of channels.
 fn multiply_block<const M: usize, const V: usize>(
     _: Amx,
-    part: &QuantizedGemmTask<u8>,
+    task: &QuantizedGemmTask<u8>,
     panel: usize,
-    BlockCodes { codes, distance, taps }: BlockCodes,
+    RowBlockCodes { codes, distance, taps }: RowBlockCodes,
     sums: &mut BlockSums,
 ) {
-    let (weights, offsets) = part.panel::<4, 16, V>(panel);
-    let steps = part.steps.div_ceil(STEPS);
-    let reach = (M * ROWS - 1) * distance + steps * CODES;
+    let (weights, offsets) = task.panel::<4, 16, V>(panel);
+    let steps = task.steps.div_ceil(STEPS);
+    let reach = (M * ROWS - 1) * distance + steps * ROW_CODES;
     assert!(
         steps > 0
             && !taps.is_empty()
@@ -265,11 +264,11 @@ fn multiply_block<const M: usize, const V: usize>(
             && taps.iter().all(|tap| codes.len() >= tap + reach)
             && M * ROWS * V <= sums.len()
     );
-    let first = match part.filters.begin_with_zero() {
+    let first = match task.filters.begin_with_zero {
         true => std::ptr::null(),
         false => offsets.as_ptr(),
     };
-    // Four sums at most, and two tiles of each factor.
+    // Four tiles of sums at most, and two of each operand.
     macro_rules! tiles {
         ([$($first:literal)*], [$($zero:literal)*], [$($step:literal)*], [$($last:literal)*]) => {
             // SAFETY: the machine has the instructions. They read `M` tiles of codes in each step of each tap,
@@ -403,23 +402,23 @@ fn multiply_block<const M: usize, const V: usize>(
 
 /// Finishes the sums of a block, of some rows from one on.
 struct FinishBlock<'t, 'a, const V: usize> {
-    part: &'t mut QuantizedGemmTask<'a, u8>,
+    task: &'t mut QuantizedGemmTask<'a, u8>,
     panel: usize,
     first: usize,
     segments: &'t [Segment],
     sums: &'t BlockSums,
 }
 
-impl<const V: usize> On<Vnni> for FinishBlock<'_, '_, V> {
+impl<const V: usize> On<Avx512Vnni> for FinishBlock<'_, '_, V> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self, lanes: Vnni) {
-        let FinishBlock { part, panel, first: mut first_row, segments, sums } = self;
-        let (channel, width) = part.channels(panel);
-        let epilogue = part.finish;
+    fn run(self, lanes: Avx512Vnni) {
+        let FinishBlock { task, panel, first: mut first_row, segments, sums } = self;
+        let (channel, width) = task.channels(panel);
+        let epilogue = task.epilogue;
         let sums = sums.as_chunks::<V>().0;
-        let output = &mut part.output;
+        let output = &mut task.output;
         for Segment { place, rows } in segments {
             let (whole, rest) = sums[*place..][..*rows].as_chunks::<8>();
             for sums in whole {

@@ -12,20 +12,21 @@ use crate::memory::new_output;
 use crate::product::{Vectors, load, store};
 use crate::threads::fill_rows;
 
-/// Where the numbers have the channels. Codes have them last.
+/// The axes of codes, compared with those of the numbers that they stand for. The last axis of codes has the channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ChannelAxis {
-    Last,
-    /// Behind the first axis.
-    Second,
+pub(crate) enum CodeLayout {
+    /// The same axes.
+    AsNumbers,
+    /// The channels are last, which are the second axis of the numbers.
+    ChannelsLast,
 }
 
 /// Numbers of type `f32` become codes of type `u8`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Quantize {
     pub levels: Arc<Levels>,
-    pub from: ChannelAxis,
-    /// What the numbers of each channel are multiplied by before; then the channels are last.
+    pub layout: CodeLayout,
+    /// What the numbers of each channel are multiplied by before; then codes have the same axes.
     pub factors: Option<Arc<Vec<f32>>>,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct Quantize {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Dequantize {
     pub levels: Arc<Levels>,
-    pub to: ChannelAxis,
+    pub layout: CodeLayout,
 }
 
 /// Codes of type `u8` become those of other levels that are nearest, perhaps to a function of the numbers that they stand for. In both,
@@ -63,20 +64,20 @@ struct ImageSize {
     channels: usize,
 }
 
-impl ChannelAxis {
-    /// From codes with the channels last.
+impl CodeLayout {
+    /// The shape of numbers, of that of their codes.
     fn of_codes<D: Clone>(self, shape: &[D]) -> TVec<D> {
         let mut shape: TVec<D> = shape.into();
-        if self == ChannelAxis::Second && shape.len() > 2 {
+        if self == CodeLayout::ChannelsLast && shape.len() > 2 {
             shape[1..].rotate_right(1);
         }
         shape
     }
 
-    /// From numbers with the channels here.
+    /// The shape of codes, of that of their numbers.
     fn to_codes<D: Clone>(self, shape: &[D]) -> TVec<D> {
         let mut shape: TVec<D> = shape.into();
-        if self == ChannelAxis::Second && shape.len() > 2 {
+        if self == CodeLayout::ChannelsLast && shape.len() > 2 {
             shape[1..].rotate_left(1);
         }
         shape
@@ -84,7 +85,7 @@ impl ChannelAxis {
 }
 
 impl ImageSize {
-    /// Those of codes of this shape.
+    /// The size of an image of codes of this shape.
     fn of(codes: &[usize]) -> ImageSize {
         let channels = codes.last().copied().unwrap_or(1);
         let pixels = match codes.len() {
@@ -223,7 +224,7 @@ impl WithSimd for ToPixels<'_> {
     }
 }
 
-/// The same back: each channel goes to a row of its own.
+/// Moves the channels back: each goes to a row of its own.
 struct FromPixels<'a> {
     codes: &'a [u8],
     channels: usize,
@@ -288,7 +289,7 @@ impl Quantize {
     fn pixels(&self, numbers: &[f32], sizes: ImageSize, first: usize, codes: &mut [u8]) {
         let (vectors, levels) = (Vectors::detect(), &*self.levels);
         let ImageSize { pixels, channels } = sizes;
-        let is_moved = self.from == ChannelAxis::Second && pixels > 1 && channels > 1;
+        let is_moved = self.layout == CodeLayout::ChannelsLast && pixels > 1 && channels > 1;
         if !is_moved {
             let numbers = &numbers[first * channels..][..codes.len()];
             if self.factors.is_none() && levels.are_the_same() {
@@ -328,11 +329,11 @@ impl Quantize {
         let input = args_1!(inputs);
         let numbers = input.try_as_plain_ram()?;
         let numbers = numbers.as_slice::<f32>()?;
-        let shape = self.from.to_codes(input.shape());
+        let shape = self.layout.to_codes(input.shape());
         let sizes = ImageSize::of(&shape);
         if let Some(factors) = &self.factors {
             ensure!(
-                self.from == ChannelAxis::Last && factors.len() == sizes.channels,
+                self.layout == CodeLayout::AsNumbers && factors.len() == sizes.channels,
                 "Quantize: the data has shape {:?}, but must have size {} on the last axis",
                 input.shape(),
                 factors.len()
@@ -358,7 +359,7 @@ impl Quantize {
             "Quantize: the data is {:?}, but must be of type F32",
             inputs[0]
         );
-        Ok(tvec!(u8::fact(self.from.to_codes(&inputs[0].shape))))
+        Ok(tvec!(u8::fact(self.layout.to_codes(&inputs[0].shape))))
     }
 }
 
@@ -369,7 +370,7 @@ impl Dequantize {
         let input = args_1!(inputs);
         let codes = input.try_as_plain_ram()?;
         let codes = codes.as_slice::<u8>()?;
-        let shape = self.to.of_codes(input.shape());
+        let shape = self.layout.of_codes(input.shape());
         let mut output = new_output::<f32>("Dequantize", &shape)?;
         let mut view = output.try_as_plain_ram_mut()?;
         let numbers = view.as_slice_mut::<f32>()?;
@@ -377,7 +378,7 @@ impl Dequantize {
         let ImageSize { pixels, channels } = ImageSize::of(input.shape());
         let work = cost::ELEMENT.of(codes.len());
         if numbers.is_empty() {
-        } else if self.to == ChannelAxis::Second && pixels > 1 && channels > 1 {
+        } else if self.layout == CodeLayout::ChannelsLast && pixels > 1 && channels > 1 {
             let level = self.levels.of_channels(channels);
             // Rows are the pixels of a channel.
             fill_rows(numbers, pixels, work, |first, numbers| {
@@ -424,7 +425,7 @@ impl Dequantize {
             "Dequantize: the data is {:?}, but must be of type U8",
             inputs[0]
         );
-        Ok(tvec!(f32::fact(self.to.of_codes(&inputs[0].shape))))
+        Ok(tvec!(f32::fact(self.layout.of_codes(&inputs[0].shape))))
     }
 }
 
@@ -482,7 +483,7 @@ mod tests {
     use super::*;
     use crate::product::tests::with_all_vectors;
 
-    /// Those of a scale, of limits, and of limits of each channel.
+    /// Levels of a scale, of limits, and of limits of each channel.
     fn levels(channels: usize) -> Vec<Arc<Levels>> {
         let limits: Vec<[f32; 4]> = (0..channels)
             .map(|channel| {
@@ -529,18 +530,18 @@ mod tests {
                     with_all_vectors(|| {
                         let quantize = Quantize {
                             levels: levels.clone(),
-                            from: ChannelAxis::Second,
+                            layout: CodeLayout::ChannelsLast,
                             factors: None,
                         };
                         assert_eq!(run(&quantize, data.clone()), codes, "{shape:?} {levels:?}");
                         let dequantize =
-                            Dequantize { levels: levels.clone(), to: ChannelAxis::Second };
+                            Dequantize { levels: levels.clone(), layout: CodeLayout::ChannelsLast };
                         assert_eq!(run(&dequantize, codes.clone()), back, "{shape:?} {levels:?}");
                         // The channels are last before and after.
                         let last = data.clone().permute_axes(&[0, 2, 1]).unwrap();
                         let quantize = Quantize {
                             levels: levels.clone(),
-                            from: ChannelAxis::Last,
+                            layout: CodeLayout::AsNumbers,
                             factors: None,
                         };
                         assert_eq!(run(&quantize, last.clone()), codes);
@@ -548,7 +549,7 @@ mod tests {
                         let factors = Quantize { factors: ones, ..quantize };
                         assert_eq!(run(&factors, last), codes);
                         let dequantize =
-                            Dequantize { levels: levels.clone(), to: ChannelAxis::Last };
+                            Dequantize { levels: levels.clone(), layout: CodeLayout::AsNumbers };
                         let last = back.clone().permute_axes(&[0, 2, 1]).unwrap();
                         assert_eq!(run(&dequantize, codes.clone()), last);
                     });
@@ -566,12 +567,12 @@ mod tests {
         for levels in levels(35) {
             let both = |threads| {
                 multithread_tract_scope(Executor::multithread(threads), || {
-                    let from = ChannelAxis::Second;
+                    let layout = CodeLayout::ChannelsLast;
                     let codes = run(
-                        &Quantize { levels: levels.clone(), from, factors: None },
+                        &Quantize { levels: levels.clone(), layout, factors: None },
                         data.clone(),
                     );
-                    let back = Dequantize { levels: levels.clone(), to: from };
+                    let back = Dequantize { levels: levels.clone(), layout };
                     (codes.clone(), run(&back, codes))
                 })
             };

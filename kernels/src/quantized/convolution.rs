@@ -8,8 +8,8 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
 use super::depthwise::{DepthwiseKernels, DepthwiseTask, MOST_CHANNELS};
-use super::finish::{Epilogue, ResidualOperand, Written};
-use super::instructions::Code;
+use super::finish::{Epilogue, OutputRows, ResidualOperand};
+use super::instructions::DataCode;
 use super::levels::Levels;
 use super::product::{CodedWeights, MOST_PRODUCTS, MOST_ROWS, PackedFilters, QuantizedGemmTask};
 use super::rows::{Im2rowAddresses, PADDING};
@@ -22,9 +22,9 @@ use crate::product::activation::Activation;
 use crate::product::{Output, Share, Shares};
 use crate::threads::Division;
 
-/// What a convolution of codes is made of.
+/// What a convolution or a fully connected layer of codes is made of.
 #[derive(Debug)]
-pub(crate) struct Description<'a> {
+pub(crate) struct LayerDescription<'a> {
     /// Its data has the channels last. Without spatial axes it is a fully connected layer.
     pub spec: PoolSpec,
     pub group: usize,
@@ -51,16 +51,17 @@ pub(crate) struct Description<'a> {
 pub(crate) struct QuantizedConvolution {
     spec: PoolSpec,
     group: usize,
-    /// The code of zero for each channel of the data.
+    /// The zero point of each channel of the data, and some more codes behind them.
     zeros: Arc<Vec<u8>>,
+    /// The same in 16 bits, for codes that are widened.
     widened_zeros: Arc<Vec<i16>>,
     packed: Arc<QuantizedFilters>,
-    finish: Arc<Epilogue>,
+    epilogue: Arc<Epilogue>,
     datum_type: DatumType,
     text: String,
 }
 
-// Nothing that reads a model compares weights that are NaN.
+// Nothing that reads a model compares scales and biases that are NaN.
 impl Eq for QuantizedConvolution {}
 
 /// The weights, for how the convolution is computed.
@@ -68,8 +69,8 @@ impl Eq for QuantizedConvolution {}
 enum QuantizedFilters {
     /// Of each group, an operand of a GEMM.
     Products { groups: Vec<PackedFilters>, reading: Reading, gathering: Gathering },
-    /// An output channel is made of one of the data.
-    Channels(DepthwiseKernels),
+    /// Each output channel is made of one channel of the data.
+    Depthwise(DepthwiseKernels),
 }
 
 /// How the codes of an image are read.
@@ -77,9 +78,9 @@ enum QuantizedFilters {
 enum Reading {
     /// Where they are: taps have whole steps.
     InPlace,
-    /// With some codes behind them.
+    /// From a copy with some codes behind them.
     Copied,
-    /// With padding around the image, so that the taps of a row of the kernel are neighbours, and one tap.
+    /// From a copy with padding around the image, in which the taps of a row of the kernel are neighbours, and are one tap.
     Padded,
 }
 
@@ -87,33 +88,32 @@ enum Reading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gathering {
     Never,
-    /// They are one tap then.
+    /// All taps of a row of the im2row matrix are one tap then.
     Always,
-    /// Where the processor would multiply many rows between those of the pixels.
+    /// Where tiles at equal distances would have many rows between those of the pixels.
     OfNarrowImages,
 }
 
 /// With fewer channels, reading the rows of a kernel as one tap pays.
 const FEW_CHANNELS: usize = 32;
 
-/// With no more codes in a row of a kernel, copying all rows behind each other pays: a first layer of 3 x 3 took 0.5 of the
-/// time (AMD EPYC, family 25 model 1).
+/// With no more codes in a row of a kernel, as in a first layer of 3 x 3, copying all rows behind each other pays.
 const FEW_CODES: usize = 32;
 
 /// With fewer codes of weights, threads share the pixels: data that is in another core's cache is more to read.
 const MANY_WEIGHTS: usize = 1 << 18;
 
-/// Gathering a tap takes as long as multiplying it for so many output channels (Intel Xeon with AMX).
+/// Gathering a tap takes as long as multiplying it for so many output channels, with tiles.
 const GATHERING: f32 = 48.;
 
-impl Description<'_> {
+impl LayerDescription<'_> {
     /// Why these codes cannot be multiplied, if they cannot.
     pub fn refusal(&self) -> Option<String> {
         let rank = self.spec.rank();
         if rank > 3 {
             return Some(format!("it has {rank} spatial axes, but must have 3 or fewer"));
         }
-        if !self.data.are_the_same() && !self.is_of_channels() {
+        if !self.data.are_the_same() && !self.is_depthwise() {
             return Some("channels of the data have different levels, and are added".into());
         }
         let Some(is_padded) = self.is_padded() else {
@@ -149,8 +149,8 @@ impl Description<'_> {
         }
     }
 
-    /// Whether each output channel is made of one of the data, which makes one.
-    fn is_of_channels(&self) -> bool {
+    /// Whether each output channel is made of one channel of the data, which makes no other.
+    fn is_depthwise(&self) -> bool {
         let PoolSpec { input_channels, output_channels, .. } = self.spec;
         self.group == input_channels && self.group == output_channels && self.group > 1
     }
@@ -169,7 +169,7 @@ impl Description<'_> {
             && self.spec.dilation(rank - 1) == 1
             && self.data.zeros(self.spec.input_channels).is_some();
         match inputs.is_multiple_of(4) {
-            _ if is_row && (inputs < FEW_CHANNELS || instructions.takes_lines()) => Reading::Padded,
+            _ if is_row && (inputs < FEW_CHANNELS || instructions.has_tiles()) => Reading::Padded,
             true => Reading::InPlace,
             false => Reading::Copied,
         }
@@ -178,14 +178,14 @@ impl Description<'_> {
     fn gathering(&self, instructions: Instructions) -> Gathering {
         let PoolSpec { kernel_shape, input_channels, .. } = &self.spec;
         let row = kernel_shape.last().map_or(1, |last| last * input_channels);
-        let is_copied = self.reading(instructions) == Reading::Padded;
+        let has_padded_copy = self.reading(instructions) == Reading::Padded;
         let is_padded = self.is_padded() != Some(false);
         let is_one_line = kernel_shape.iter().all(|taps| *taps == 1)
             && self.spec.strides().iter().all(|stride| *stride == 1)
             && !is_padded;
-        match instructions.takes_lines() {
-            false if is_copied && row <= FEW_CODES => Gathering::Always,
-            true if self.group == 1 && !is_one_line => match is_copied || !is_padded {
+        match instructions.has_tiles() {
+            false if has_padded_copy && row <= FEW_CODES => Gathering::Always,
+            true if self.group == 1 && !is_one_line => match has_padded_copy || !is_padded {
                 true => Gathering::OfNarrowImages,
                 false => Gathering::Always,
             },
@@ -199,9 +199,9 @@ impl QuantizedConvolution {
     ///
     /// # Errors
     ///
-    /// It is refused (see [`Description::refusal`]), or the sizes of its parts differ.
-    pub fn new(description: &Description) -> TractResult<QuantizedConvolution> {
-        let Description { spec, group, data, activation, output, addition, .. } = description;
+    /// It is refused (see [`LayerDescription::refusal`]), or the sizes of its parts differ.
+    pub fn new(description: &LayerDescription) -> TractResult<QuantizedConvolution> {
+        let LayerDescription { spec, group, data, activation, output, addition, .. } = description;
         if let Some(reason) = description.refusal() {
             bail!("QuantizedConvolution: {reason}")
         }
@@ -210,13 +210,13 @@ impl QuantizedConvolution {
         let depth = description.depth();
         let weights = description.weights.try_as_plain_ram()?;
         let weights = weights.as_slice::<i8>()?;
-        let is_of_channels = description.is_of_channels();
+        let is_depthwise = description.is_depthwise();
         let sums: Vec<i32> = weights
             .chunks_exact(depth)
             .map(|filter| filter.iter().map(|code| i32::from(*code)).sum())
             .collect();
         // Where channels differ, each makes one output channel.
-        let level = |output: usize| data.of(if is_of_channels { output } else { 0 });
+        let level = |output: usize| data.of(if is_depthwise { output } else { 0 });
         let lines: Vec<[f32; 2]> = (0..spec.output_channels)
             .map(|output| {
                 let scales = description.scales;
@@ -230,7 +230,7 @@ impl QuantizedConvolution {
         let offset =
             |output: usize| level(output).zero().0.wrapping_mul(sums[output]).wrapping_neg();
         let mut together = 1;
-        let packed = if is_of_channels {
+        let packed = if is_depthwise {
             let code = |channel: usize, tap: usize| weights[channel * kernel + tap];
             let columns = spec.kernel_shape.last().map_or(1, |columns| *columns);
             let shape = [kernel / columns, columns];
@@ -239,7 +239,7 @@ impl QuantizedConvolution {
             }
             let channels = spec.output_channels;
             let kernels = DepthwiseKernels::pack(channels, together, shape, code, offset);
-            QuantizedFilters::Channels(kernels)
+            QuantizedFilters::Depthwise(kernels)
         } else {
             let instructions = Instructions::detect();
             let reading = description.reading(instructions);
@@ -267,12 +267,12 @@ impl QuantizedConvolution {
             };
             let weights =
                 CodedWeights { codes: &ordered, taps: kernel / row, of_a_tap: row * inputs };
-            let is_narrow = weights.are_narrow();
+            let codes_of_step = weights.codes_of_step(instructions);
             let offsets: Vec<i32> = (0..spec.output_channels).map(offset).collect();
             let groups = ordered.chunks_exact(outputs * depth).zip(offsets.chunks_exact(outputs));
             let groups = groups
                 .map(|(codes, offsets)| {
-                    PackedFilters::pack(CodedWeights { codes, ..weights }, is_narrow, offsets)
+                    PackedFilters::pack(CodedWeights { codes, ..weights }, codes_of_step, offsets)
                 })
                 .collect();
             QuantizedFilters::Products { groups, reading, gathering }
@@ -293,7 +293,7 @@ impl QuantizedConvolution {
             widened_zeros: Arc::new(zeros.iter().map(|zero| i16::from(*zero)).collect()),
             zeros: zeros.into(),
             packed: packed.into(),
-            finish: Epilogue::new(&lines, *activation, description.second, *output, *addition)
+            epilogue: Epilogue::new(&lines, *activation, description.second, *output, *addition)
                 .repeated(together)
                 .into(),
             datum_type: if last.is_some() { DatumType::U8 } else { DatumType::F32 },
@@ -303,7 +303,7 @@ impl QuantizedConvolution {
 
     /// How many inputs it has.
     fn inputs(&self) -> RangeInclusive<usize> {
-        let count = if self.finish.addition.is_some() { 2 } else { 1 };
+        let count = if self.epilogue.addition.is_some() { 2 } else { 1 };
         count..=count
     }
 
@@ -314,10 +314,10 @@ impl QuantizedConvolution {
         window: &ChannelsLastWindow,
         first: usize,
         pixels: usize,
-        mut output: Written,
+        mut output: OutputRows,
     ) {
         match &*self.packed {
-            QuantizedFilters::Channels(kernels) => {
+            QuantizedFilters::Depthwise(kernels) => {
                 let together = kernels.together;
                 let mut begin = 0;
                 while begin < pixels {
@@ -331,7 +331,7 @@ impl QuantizedConvolution {
                         first: first + begin,
                         pixels: count,
                         kernels,
-                        finish: &self.finish,
+                        epilogue: &self.epilogue,
                         output: output.skip_rows(begin).with_rows_joined(together),
                     };
                     task.multiply();
@@ -343,19 +343,19 @@ impl QuantizedConvolution {
                 for begin in (0..pixels).step_by(groups[0].most_rows()) {
                     let end = pixels.min(begin + groups[0].most_rows());
                     let pixels = first + begin..first + end;
-                    let taken =
-                        self.taken(codes, window, pixels, &groups[0], *gathering, &mut buffers);
+                    let im2row =
+                        self.im2row(codes, window, pixels, &groups[0], *gathering, &mut buffers);
                     for (group, filters) in groups.iter().enumerate() {
                         let output = output.skip_rows(begin);
-                        self.multiply(&taken, group, filters, 0..filters.panels(), output);
+                        self.multiply(&im2row, group, filters, 0..filters.panels(), output);
                     }
                 }
             }
         }
     }
 
-    /// The codes that some pixels of the output are made of.
-    fn taken<'t>(
+    /// The codes that some pixels of the output are made of, as rows of operand A.
+    fn im2row<'t>(
         &'t self,
         codes: &'t [u8],
         window: &ChannelsLastWindow,
@@ -371,23 +371,23 @@ impl QuantizedConvolution {
             Gathering::Always => true,
             Gathering::OfNarrowImages => self.is_narrow(window),
         };
-        let (codes, rows, of_a_tap) = if gathers {
+        let (codes, addresses, of_a_tap) = if gathers {
             let starts = window.starts(pixels);
             let taps = window.taps();
             let patches = &mut buffers.patches;
-            let rows = gather(codes, &starts, taps, of_a_tap, &self.zeros, filters, patches);
-            (&**patches, rows, taps / filters.taps * of_a_tap)
+            let addresses = gather(codes, &starts, taps, of_a_tap, &self.zeros, filters, patches);
+            (&**patches, addresses, taps / filters.taps * of_a_tap)
         } else {
-            (codes, window.rows(pixels, filters.instructions.takes_lines()), of_a_tap)
+            (codes, window.rows(pixels, filters.instructions.has_tiles()), of_a_tap)
         };
         if !filters.are_widened() {
             let codes = CodesWithPadding::Narrow([codes, &self.zeros]);
-            return Im2rowCodes { codes, rows, pixels: count, of_a_tap };
+            return Im2rowCodes { codes, addresses, pixels: count, of_a_tap };
         }
         // Channels of other groups follow a tap.
         let others = (self.group - 1) * inputs;
         let reach = (of_a_tap + others).next_multiple_of(4);
-        let (first, end) = match rows.range() {
+        let (first, end) = match addresses.range() {
             Some([first, last]) => (first, codes.len().min(last + reach)),
             None => (0, 0),
         };
@@ -395,7 +395,7 @@ impl QuantizedConvolution {
         wide.clear();
         wide.extend(codes[first..end].iter().map(|code| i16::from(*code)));
         let codes = CodesWithPadding::Wide([wide, &self.widened_zeros]);
-        Im2rowCodes { codes, rows: rows.after(first), pixels: count, of_a_tap }
+        Im2rowCodes { codes, addresses: addresses.after(first), pixels: count, of_a_tap }
     }
 
     /// Whether gathering the taps of pixels costs less than multiplying the rows between pixels.
@@ -407,42 +407,42 @@ impl QuantizedConvolution {
     /// Computes some panels of a group, for some pixels.
     fn multiply(
         &self,
-        taken: &Im2rowCodes,
+        im2row: &Im2rowCodes,
         group: usize,
         filters: &PackedFilters,
         panels: Range<usize>,
-        output: Written,
+        output: OutputRows,
     ) {
-        match taken.codes {
+        match im2row.codes {
             CodesWithPadding::Narrow(codes) => {
-                self.multiply_codes(codes, taken, group, filters, panels, output);
+                self.multiply_codes(codes, im2row, group, filters, panels, output);
             }
             CodesWithPadding::Wide(codes) => {
-                self.multiply_codes(codes, taken, group, filters, panels, output);
+                self.multiply_codes(codes, im2row, group, filters, panels, output);
             }
         }
     }
 
-    fn multiply_codes<C: Code>(
+    fn multiply_codes<C: DataCode>(
         &self,
         [codes, padding]: [&[C]; 2],
-        taken: &Im2rowCodes,
+        im2row: &Im2rowCodes,
         group: usize,
         filters: &PackedFilters,
         panels: Range<usize>,
-        output: Written,
+        output: OutputRows,
     ) {
         let inputs = self.spec.input_channels / self.group;
         C::multiply(&mut QuantizedGemmTask {
             // There are none if all taps are in the padding.
             codes: codes.get(group * inputs..).unwrap_or(&[]),
             padding,
-            taken: &taken.rows,
-            rows: taken.pixels,
+            addresses: &im2row.addresses,
+            rows: im2row.pixels,
             filters,
             panels,
-            steps: filters.steps(taken.of_a_tap),
-            finish: &self.finish,
+            steps: filters.steps_of(im2row.of_a_tap),
+            epilogue: &self.epilogue,
             first_channel: group * self.spec.output_channels / self.group,
             output,
         });
@@ -451,12 +451,12 @@ impl QuantizedConvolution {
     fn run<T: Datum>(
         &self,
         codes: &[u8],
-        others: &[u8],
+        residual: &[u8],
         window: &ChannelsLastWindow,
         shape: &[usize],
     ) -> TractResult<Tensor>
     where
-        for<'o> Written<'o>: From<Output<'o, T>>,
+        for<'o> OutputRows<'o>: From<Output<'o, T>>,
     {
         let mut output = new_output::<T>("QuantizedConvolution", shape)?;
         let mut view = output.try_as_plain_ram_mut()?;
@@ -469,10 +469,10 @@ impl QuantizedConvolution {
                 let of_products = cost::PRODUCT_OF_CODES.of(products);
                 of_products.saturating_add(cost::READ_WEIGHT.of(weights))
             }
-            QuantizedFilters::Channels(_) => cost::PRODUCT_OF_CHANNELS.of(products),
+            QuantizedFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
         };
         let division = Division::of(work);
-        let others = |row: usize| others.get(row * channels..).unwrap_or(&[]);
+        let residual = |row: usize| residual.get(row * channels..).unwrap_or(&[]);
         match &*self.packed {
             // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
             QuantizedFilters::Products { groups, gathering, .. }
@@ -483,27 +483,28 @@ impl QuantizedConvolution {
             {
                 let (filters, width) = (&groups[0], groups[0].panel_width());
                 let mut buffers = Buffers::default();
-                let taken = self.taken(codes, window, 0..pixels, filters, *gathering, &mut buffers);
+                let im2row =
+                    self.im2row(codes, window, 0..pixels, filters, *gathering, &mut buffers);
                 let shares = Shares::of_columns(&division, [pixels, channels], width, 1);
                 shares.for_each(elements, |Share { columns, .. }, output| {
-                    let output = Written::from(output).with(others(0), channels);
+                    let output = OutputRows::from(output).with_residual(residual(0), channels);
                     let panels = columns.start / width..columns.end.div_ceil(width);
                     let output = output.with_first_channel(columns.start);
-                    self.multiply(&taken, 0, filters, panels, output);
+                    self.multiply(&im2row, 0, filters, panels, output);
                     Ok(())
                 })?;
             }
             packed => {
                 let rows = match packed {
                     QuantizedFilters::Products { groups, .. } => {
-                        groups[0].rows_of_part(pixels, division.threads())
+                        groups[0].row_grain(pixels, division.threads())
                     }
-                    QuantizedFilters::Channels(_) => 1,
+                    QuantizedFilters::Depthwise(_) => 1,
                 };
                 division.fill_rows(elements, rows * channels, |first, elements| {
                     let pixels = elements.len() / channels;
-                    let output = Written::from(Output::matrix(elements, channels));
-                    let output = output.with(others(first * rows), channels);
+                    let output = OutputRows::from(Output::matrix(elements, channels));
+                    let output = output.with_residual(residual(first * rows), channels);
                     self.fill(codes, window, first * rows, pixels, output);
                     TractResult::Ok(())
                 })?;
@@ -520,15 +521,15 @@ struct Buffers {
     wide: Vec<i16>,
 }
 
-/// The im2row matrix of some pixels, each a row: codes, and where its taps begin in them, with so many codes.
+/// The im2row matrix of some pixels, each a row: codes, and the addresses of its taps in them, each tap of so many codes.
 struct Im2rowCodes<'a> {
     codes: CodesWithPadding<'a>,
-    rows: Im2rowAddresses,
+    addresses: Im2rowAddresses,
     pixels: usize,
     of_a_tap: usize,
 }
 
-/// Codes, and those of zero (the zero points), for padding.
+/// Codes, and the zero points of the channels, for padding.
 #[derive(Clone, Copy)]
 enum CodesWithPadding<'a> {
     Narrow([&'a [u8]; 2]),
@@ -555,7 +556,7 @@ fn copy_blocks(from: &[u8], count: usize, to: &mut [u8]) {
 }
 
 /// Copies the taps of some pixels behind each other: as many as the filters have, each with what fills it up. `starts` are
-/// where so many taps of each pixel begin, of so many codes; `zeros` are the codes of zero, for padding.
+/// where so many taps of each pixel begin, of so many codes; `zeros` are the zero points, for padding.
 fn gather(
     codes: &[u8],
     starts: &[usize],

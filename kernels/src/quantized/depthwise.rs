@@ -1,10 +1,10 @@
-//! Depthwise convolutions, of single channels of codes: each output channel is made of one of the data.
+//! Depthwise convolutions of codes: each output channel is made of one channel of the data.
 //!
 //! The taps of a column of the kernel are interleaved, so that one instruction multiplies several taps of each channel. Pixels that
 //! follow each other in a line share columns: with a stride of 1, each has one that the pixel before it had not. Where a pixel has
 //! few channels, vectors have those of several neighbours, which are as if they were one pixel of so many channels.
 
-use super::finish::{Epilogue, TileSums, Written};
+use super::finish::{Epilogue, OutputRows, TileSums};
 use super::vectors::{CodeLanes, TapLanes, channel_of_lane, load_sums};
 use super::window::ChannelsLastWindow;
 use crate::isa::{Instructions, On};
@@ -13,7 +13,7 @@ use crate::product::row_panels;
 /// The kernel of each channel, packed: for a block of channels, the weights of some taps of a column at a time.
 #[derive(Debug, PartialEq)]
 pub(crate) struct DepthwiseKernels {
-    /// Those of all pixels that are computed together.
+    /// The channels of all pixels that are computed together.
     channels: usize,
     /// How many pixels are computed together.
     pub together: usize,
@@ -32,9 +32,9 @@ pub(crate) struct DepthwiseKernels {
 pub(super) const MOST_CHANNELS: usize = 128;
 
 impl Instructions {
-    /// How many taps are multiplied at once, and how many vectors a block of channels has.
+    /// How many taps of a depthwise convolution are multiplied at once, and how many vectors a block of channels has.
     fn taps_at_once(self) -> usize {
-        if self.has_vnni() { 4 } else { 2 }
+        if self.has_any_vnni() { 4 } else { 2 }
     }
 }
 
@@ -91,24 +91,24 @@ impl DepthwiseKernels {
     }
 }
 
-/// A thread's share of a convolution: some pixels. If several are computed together, they are those of one line, and so many
+/// A task of a depthwise convolution: some pixels. If several are computed together, they are those of one line, and so many
 /// rows of the output are one.
 pub(crate) struct DepthwiseTask<'a> {
     pub codes: &'a [u8],
-    /// The code of zero for each channel, of all pixels that are computed together.
+    /// The zero point of each channel, of all pixels that are computed together.
     pub padding: &'a [u8],
     pub window: &'a ChannelsLastWindow,
     /// The first pixel.
     pub first: usize,
     pub pixels: usize,
     pub kernels: &'a DepthwiseKernels,
-    pub finish: &'a Epilogue,
-    pub output: Written<'a>,
+    pub epilogue: &'a Epilogue,
+    pub output: OutputRows<'a>,
 }
 
 /// Some pixels of a line of the output.
 struct OutputLine<'a> {
-    /// The number of the first pixel, in the part, and how many there are. Here those that are computed together are one.
+    /// The number of the first pixel, in the task, and how many there are. Here those that are computed together are one.
     first: usize,
     pixels: usize,
     /// For each tap of a column, the line of the image, or padding. The last one is repeated, for whole groups of taps.
@@ -119,7 +119,7 @@ struct OutputLine<'a> {
     begin: usize,
     dilation: usize,
     stride: usize,
-    /// The pixels of padding before the line of the image, and those of the line.
+    /// How many pixels of padding are before the line of the image, and how many pixels the line has.
     pad: usize,
     size: usize,
     /// How many pixels are computed together.
@@ -156,7 +156,7 @@ impl<'a> DepthwiseTask<'a> {
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512Vnni(isa) => self.multiply_on::<_, 4, 16>(isa),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Amx(isa) => self.multiply_on::<_, 4, 16>(isa.vnni()),
+            Instructions::Amx(isa) => self.multiply_on::<_, 4, 16>(isa.avx512_vnni()),
         }
     }
 
@@ -270,7 +270,7 @@ impl<'a> DepthwiseTask<'a> {
         let DepthwiseKernels { channels, together, .. } = *self.kernels;
         let there = match together {
             1 => channels,
-            // They are one block. The last pixel of a part may have fewer channels.
+            // They are one block. The last pixel of a task may have fewer channels.
             _ => (self.pixels - pixel * together).min(together) * (channels / together),
         };
         let channel = first * T * N;
@@ -292,7 +292,7 @@ impl<'a> DepthwiseTask<'a> {
         first_row: usize,
     ) {
         let output = &mut self.output;
-        TileSums { epilogue: self.finish, sums, channel, width, first_row, output }.finish(lanes);
+        TileSums { epilogue: self.epilogue, sums, channel, width, first_row, output }.finish(lanes);
     }
 
     /// The weights of some blocks, each of so many groups of taps, and what their sums begin with.
@@ -348,7 +348,7 @@ impl<'a> OutputLine<'a> {
         codes
     }
 
-    /// The same for pixels that are computed together, from pixel `x` of the line on, some of which are in the padding.
+    /// The codes of pixels that are computed together, from pixel `x` of the line on, some of which are in the padding.
     #[inline(never)]
     fn codes_at_end<'l, const T: usize, const N: usize, const B: usize>(
         &'l self,

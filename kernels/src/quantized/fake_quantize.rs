@@ -55,7 +55,7 @@ fn round(number: f32) -> f32 {
     if number.abs() < 4194304. { nearest(number) } else { number.round_ties_even() }
 }
 
-/// Neighbours with the same limits.
+/// Numbers that are neighbours and have the same limits.
 struct Neighbours<'a> {
     op: &'a FakeQuantize,
     limits: FakeQuantizeLimits,

@@ -17,11 +17,11 @@ pub(crate) struct ChannelScales {
     limits: ClampKind,
 }
 
-/// To which limits the numbers of lines are clamped.
+/// Which limits the numbers of lines have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClampKind {
     None,
-    /// Those of codes of 8 bits, to which a vector's numbers are limited when they become codes.
+    /// To 0 and 255, the limits of codes: instructions that make codes of numbers may do that themselves.
     OfCodes,
     Others,
 }
@@ -60,7 +60,7 @@ impl ChannelScales {
         ChannelScales { numbers, limits }
     }
 
-    /// The same lines so many times, one after the other.
+    /// The lines so many times, one after the other.
     fn repeated(&self, count: usize) -> ChannelScales {
         let numbers = self.numbers.each_ref().map(|numbers| repeated(numbers, count));
         ChannelScales { numbers, limits: self.limits }
@@ -73,7 +73,7 @@ impl ChannelScales {
         lines.map(|(factor, addend)| size_on_line(*factor, *addend, largest)).fold(0., f64::max)
     }
 
-    /// Those of some vectors of channels, from the first one on.
+    /// The scales of some vectors of channels, from the first one on.
     #[inline(always)]
     pub fn of<const N: usize, const V: usize>(&self, first: usize) -> ScaleVectors<'_, N, V> {
         let [factors, addends, least, most] = &self.numbers;
@@ -124,7 +124,7 @@ pub(super) fn vectors<const N: usize, const V: usize>(
 pub(crate) struct Epilogue {
     /// To numbers; or to codes that are not rounded yet, if nothing but limits comes between.
     pub lines: ChannelScales,
-    /// One that is no limit.
+    /// An activation that is more than limits.
     pub activation: Option<Activation>,
     /// What comes after that: from numbers to others, or to codes that are not rounded yet.
     pub second: Option<ChannelScales>,
@@ -136,9 +136,9 @@ pub(crate) struct Epilogue {
 /// the sum, or a code of it that is not rounded yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResidualAddition {
-    /// For the codes that are made, with the limits of the sum.
+    /// For the codes of this layer, with the limits of the sum.
     pub own: ChannelScales,
-    /// What those of the others are multiplied by; the addends are among those of the first line.
+    /// What the other codes are multiplied by; their addends are among those of `own`.
     pub factors: Vec<f32>,
 }
 
@@ -147,7 +147,7 @@ pub(crate) struct ResidualAddition {
 pub(crate) struct ResidualOperand<'a> {
     /// What the other codes stand for.
     pub others: &'a Levels,
-    /// Those of the sum.
+    /// The limits of the sum.
     pub limits: [f32; 2],
     /// What the codes of the output stand for. Without them it has numbers.
     pub output: Option<&'a Levels>,
@@ -168,7 +168,7 @@ impl ResidualAddition {
             ([own.step * factor, addend, least, most], other.step * factor)
         };
         let (lines, mut factors): (Vec<_>, Vec<f32>) = (0..channels).map(line).unzip();
-        // As if it were all of the first line's.
+        // Both terms are as large as if the codes of this layer were so much larger.
         let ratio = |(line, factor): (&ChannelScale, &f32)| 1. + f64::from(factor / line[0]).abs();
         let largest = 255. * lines.iter().zip(&factors).map(ratio).fold(1., f64::max);
         factors.resize(channels + MOST_LANES, 0.);
@@ -182,14 +182,14 @@ pub(crate) enum CodesOrFloats<C, F> {
     Floats(F),
 }
 
-/// Neighbours.
+/// Codes or numbers that are neighbours.
 pub(crate) type Places<'a> = CodesOrFloats<&'a mut [u8], &'a mut [f32]>;
 
 /// Rows of channels.
 type RowsOf<'a> = CodesOrFloats<Output<'a, u8>, Output<'a>>;
 
 impl Places<'_> {
-    /// So many of them, from one on.
+    /// So many of the places, from one on.
     #[inline(always)]
     pub fn some(&mut self, first: usize, width: usize) -> Places<'_> {
         match self {
@@ -225,71 +225,71 @@ impl<'a> From<&'a mut [f32]> for Places<'a> {
 }
 
 /// Where rows of channels are written to: all of them, or some that follow each other.
-pub(crate) struct Written<'a> {
+pub(crate) struct OutputRows<'a> {
     rows: RowsOf<'a>,
-    /// Which channel each row begins with.
-    first: usize,
-    /// Codes that are added, for all channels of each row.
-    others: &'a [u8],
-    channels: usize,
+    /// The channel that each row begins with.
+    first_channel: usize,
+    /// The residual: codes that are added, from the first channel of all on, and how far its rows are apart. None if nothing is added.
+    residual: &'a [u8],
+    stride: usize,
 }
 
-impl<'a> From<Output<'a, u8>> for Written<'a> {
-    fn from(rows: Output<'a, u8>) -> Written<'a> {
-        Written { rows: CodesOrFloats::Codes(rows), first: 0, others: &[], channels: 0 }
-    }
-}
-
-impl<'a> From<Output<'a>> for Written<'a> {
-    fn from(rows: Output<'a>) -> Written<'a> {
-        Written { rows: CodesOrFloats::Floats(rows), first: 0, others: &[], channels: 0 }
+impl<'a> From<Output<'a, u8>> for OutputRows<'a> {
+    fn from(rows: Output<'a, u8>) -> OutputRows<'a> {
+        OutputRows { rows: CodesOrFloats::Codes(rows), first_channel: 0, residual: &[], stride: 0 }
     }
 }
 
-impl<'a> Written<'a> {
-    /// The same from a channel on.
-    pub fn with_first_channel(self, first: usize) -> Written<'a> {
-        Written { first, ..self }
+impl<'a> From<Output<'a>> for OutputRows<'a> {
+    fn from(rows: Output<'a>) -> OutputRows<'a> {
+        OutputRows { rows: CodesOrFloats::Floats(rows), first_channel: 0, residual: &[], stride: 0 }
+    }
+}
+
+impl<'a> OutputRows<'a> {
+    /// The rows, which begin with this channel.
+    pub fn with_first_channel(self, first_channel: usize) -> OutputRows<'a> {
+        OutputRows { first_channel, ..self }
     }
 
-    /// The same with codes that are added, for so many channels of each row; or with none.
-    pub fn with(self, others: &'a [u8], channels: usize) -> Written<'a> {
-        Written { others, channels, ..self }
+    /// The rows with codes that are added, which have rows of so many channels; or with none.
+    pub fn with_residual(self, residual: &'a [u8], stride: usize) -> OutputRows<'a> {
+        OutputRows { residual, stride, ..self }
     }
 
-    /// The same without the first rows.
-    pub fn skip_rows(&mut self, rows: usize) -> Written<'_> {
-        let others = self.others.get(rows * self.channels..).unwrap_or(&[]);
-        let Written { first, channels, .. } = *self;
+    /// The rows without the first ones.
+    pub fn skip_rows(&mut self, rows: usize) -> OutputRows<'_> {
+        let residual = self.residual.get(rows * self.stride..).unwrap_or(&[]);
+        let OutputRows { first_channel, stride, .. } = *self;
         let rows = match &mut self.rows {
             CodesOrFloats::Codes(codes) => CodesOrFloats::Codes(codes.skip_rows(rows)),
             CodesOrFloats::Floats(numbers) => CodesOrFloats::Floats(numbers.skip_rows(rows)),
         };
-        Written { rows, first, others, channels }
+        OutputRows { rows, first_channel, residual, stride }
     }
 
-    /// The same with so many rows as one, of so many times the channels.
-    pub fn with_rows_joined(self, count: usize) -> Written<'a> {
+    /// The rows with so many joined as one, of so many times the channels.
+    pub fn with_rows_joined(self, count: usize) -> OutputRows<'a> {
         let rows = match self.rows {
             CodesOrFloats::Codes(codes) => CodesOrFloats::Codes(codes.with_rows_joined(count)),
             CodesOrFloats::Floats(numbers) => {
                 CodesOrFloats::Floats(numbers.with_rows_joined(count))
             }
         };
-        Written { rows, channels: self.channels * count, ..self }
+        OutputRows { rows, stride: self.stride * count, ..self }
     }
 
     /// The codes that are added from a channel of a row on.
     #[inline(always)]
-    fn others(&self, row: usize, channel: usize) -> &'a [u8] {
-        &self.others[row * self.channels + channel..]
+    fn residual(&self, row: usize, channel: usize) -> &'a [u8] {
+        &self.residual[row * self.stride + channel..]
     }
 
     /// The rows from a channel on, if they are of codes.
     #[inline(always)]
     fn codes(&mut self, channel: usize) -> Option<Output<'_, u8>> {
         match &mut self.rows {
-            CodesOrFloats::Codes(codes) => Some(codes.skip_columns(channel - self.first)),
+            CodesOrFloats::Codes(codes) => Some(codes.skip_columns(channel - self.first_channel)),
             CodesOrFloats::Floats(_) => None,
         }
     }
@@ -297,7 +297,7 @@ impl<'a> Written<'a> {
     /// So many elements from a channel of a row on.
     #[inline(always)]
     fn row(&mut self, row: usize, channel: usize, width: usize) -> Places<'_> {
-        let column = channel - self.first;
+        let column = channel - self.first_channel;
         match &mut self.rows {
             CodesOrFloats::Codes(codes) => (&mut codes.row(row)[column..][..width]).into(),
             CodesOrFloats::Floats(numbers) => (&mut numbers.row(row)[column..][..width]).into(),
@@ -320,7 +320,7 @@ impl Epilogue {
             Some(limits) => (limits, None),
             None => (UNLIMITED, Some(activation)),
         };
-        // To codes, of what is within limits.
+        // Numbers become codes that are not rounded, with the limits of the numbers.
         let coded = |channel: usize, [scale, bias]: [f32; 2], [min, max]: [f32; 2]| match levels {
             None => [scale, bias, min, max],
             Some(levels) => {
@@ -348,7 +348,7 @@ impl Epilogue {
         Epilogue { lines, activation, second, addition }
     }
 
-    /// The same for channels that are there so many times, one after the other.
+    /// The epilogue for channels that are there so many times, one after the other.
     pub fn repeated(self, count: usize) -> Epilogue {
         let Epilogue { lines, activation, second, addition } = self;
         let of_addition = |ResidualAddition { own, factors }: ResidualAddition| ResidualAddition {
@@ -363,7 +363,7 @@ impl Epilogue {
         }
     }
 
-    /// Whether the first lines are all.
+    /// Whether it is nothing but the first lines.
     #[inline(always)]
     pub fn is_of_lines(&self) -> bool {
         self.activation.is_none() && self.second.is_none() && self.addition.is_none()
@@ -397,12 +397,12 @@ pub(super) struct TileSums<'s, 'o, S, const N: usize, const R: usize, const V: u
     pub channel: usize,
     pub width: usize,
     pub first_row: usize,
-    pub output: &'s mut Written<'o>,
+    pub output: &'s mut OutputRows<'o>,
 }
 
 #[expect(clippy::needless_range_loop, reason = "loops of constants keep the numbers in registers")]
 impl<S: Copy, const N: usize, const R: usize, const V: usize> TileSums<'_, '_, S, N, R, V> {
-    /// Writes what becomes of them.
+    /// Writes what becomes of the sums.
     #[inline(always)]
     pub fn finish<L: CodeLanes<N, Words = S>>(self, lanes: L) {
         let TileSums { epilogue, sums, channel, width, first_row, .. } = self;
@@ -423,14 +423,14 @@ impl<S: Copy, const N: usize, const R: usize, const V: usize> TileSums<'_, '_, S
         self.finish_with_all(lanes);
     }
 
-    /// The same with whatever there is. Lines alone are faster by themselves.
+    /// Writes what becomes of the sums, with all that the epilogue has. Lines alone are faster by themselves.
     #[inline(never)]
     fn finish_with_all<L: CodeLanes<N, Words = S>>(self, lanes: L) {
         lanes.enter(self);
     }
 }
 
-/// One after the other for all rows.
+/// Each step of the epilogue is done for all rows before the next one.
 #[expect(clippy::needless_range_loop, reason = "loops of constants keep the numbers in registers")]
 impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const V: usize> On<L>
     for TileSums<'_, '_, S, N, R, V>
@@ -469,7 +469,7 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
             let (zero, highest) = (lanes.splat(0.), lanes.splat(255.));
             let mut last = [[0; N]; V];
             for row in 0..R {
-                let others = output.others(first_row + row, channel);
+                let others = output.residual(first_row + row, channel);
                 let others: &[[u8; N]; V] = match others.as_chunks().0.as_chunks().0 {
                     [whole, ..] => whole,
                     _ => {

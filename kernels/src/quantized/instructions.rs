@@ -5,38 +5,38 @@ use super::amx;
 use super::product::QuantizedGemmTask;
 use crate::isa::Instructions;
 
-/// Codes of data that are multiplied with packed filters.
-pub(super) trait Code: Copy {
-    /// Computes a part of a product.
-    fn multiply(part: &mut QuantizedGemmTask<Self>);
+/// Types of codes of data that are multiplied with packed weights.
+pub(super) trait DataCode: Copy {
+    /// Computes all tiles of a task.
+    fn multiply(task: &mut QuantizedGemmTask<Self>);
 }
 
-impl Code for u8 {
-    fn multiply(part: &mut QuantizedGemmTask<u8>) {
-        match part.filters.instructions {
-            Instructions::Portable(isa) => part.multiply_on(isa),
+impl DataCode for u8 {
+    fn multiply(task: &mut QuantizedGemmTask<u8>) {
+        match task.filters.instructions {
+            Instructions::Portable(isa) => task.multiply_on(isa),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2(isa) => part.multiply_on(isa),
+            Instructions::Avx2(isa) => task.multiply_on(isa),
             #[cfg(target_arch = "x86_64")]
-            Instructions::AvxVnni(isa) => part.multiply_on(isa),
+            Instructions::AvxVnni(isa) => task.multiply_on(isa),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512(isa) => part.multiply_on(isa),
+            Instructions::Avx512(isa) => task.multiply_on(isa),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512Vnni(isa) => part.multiply_on(isa),
+            Instructions::Avx512Vnni(isa) => task.multiply_on(isa),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Amx(isa) => amx::multiply(isa, part),
+            Instructions::Amx(isa) => amx::multiply(isa, task),
         }
     }
 }
 
-/// Those that are widened.
-impl Code for i16 {
-    fn multiply(part: &mut QuantizedGemmTask<i16>) {
-        match part.filters.instructions {
+/// Codes that are widened.
+impl DataCode for i16 {
+    fn multiply(task: &mut QuantizedGemmTask<i16>) {
+        match task.filters.instructions {
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2(isa) => part.multiply_on(isa),
+            Instructions::Avx2(isa) => task.multiply_on(isa),
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512(isa) => part.multiply_on(isa),
+            Instructions::Avx512(isa) => task.multiply_on(isa),
             instructions => unreachable!("{instructions:?} do not widen codes"),
         }
     }

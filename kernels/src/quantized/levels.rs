@@ -18,7 +18,7 @@ pub(crate) struct Levels {
     channels: Vec<Level>,
 }
 
-/// Those of one channel.
+/// The levels of one channel: `factor` and `shift` make codes, `low` and `step` numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Level {
     pub factor: f32,
@@ -28,8 +28,8 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    /// The code of 0, and the number that it stands for: no more than rounding errors where a code stands for 0. Where 0 is
-    /// beyond all codes it is the first one.
+    /// The zero point, which is the code of 0, and the number that it stands for: 0 up to rounding errors, if a code stands for 0. Where 0
+    /// is beyond all codes, the first code.
     pub fn zero(self) -> (i32, f32) {
         let zero = (-self.low / self.step).round_ties_even();
         match (0. ..=255.).contains(&zero) {
@@ -40,7 +40,7 @@ impl Level {
 }
 
 impl Levels {
-    /// Those of FakeQuantize, with limits of each channel in this order: `input_low`, `input_high`, `output_low`,
+    /// The levels of FakeQuantize, with limits of each channel in this order: `input_low`, `input_high`, `output_low`,
     /// `output_high`. `None` if no codes of 8 bits do the same: there are too many levels, or limits that are not in
     /// ascending order.
     pub fn of_fake_quantize(levels: u32, limits: &[[f32; 4]]) -> Option<Levels> {
@@ -60,7 +60,7 @@ impl Levels {
         (!channels.is_empty()).then_some(Levels { top, rounds_first: false, channels })
     }
 
-    /// Those of QuantizeLinear and DequantizeLinear of ONNX: 256 levels, one scale and one zero point, of unsigned codes. `None`
+    /// The levels of QuantizeLinear and DequantizeLinear of ONNX: 256 levels, one scale and one zero point, of unsigned codes. `None`
     /// if the scale is not a positive number.
     pub fn of_scale(scale: f32, zero_point: i32) -> Option<Levels> {
         let shift = zero_point as f32;
@@ -81,7 +81,7 @@ impl Levels {
         self.top.into()
     }
 
-    /// Those of a channel.
+    /// The levels of a channel.
     pub fn of(&self, channel: usize) -> Level {
         if let [one] = &*self.channels { *one } else { self.channels[channel] }
     }
@@ -96,7 +96,7 @@ impl Levels {
         limits.map(|limit| limited(limit * level.factor + level.shift, 0., self.top()))
     }
 
-    /// The code of 0 for each of so many channels, if there is one.
+    /// The zero point of each of so many channels, if each has a code that stands for 0.
     pub fn zeros(&self, channels: usize) -> Option<Vec<u8>> {
         let zero = |channel| {
             let level = self.of(channel);
@@ -143,7 +143,7 @@ impl Levels {
         simd.and_u32s(bits, simd.splat_u32s(0xff))
     }
 
-    /// Those of each of so many channels.
+    /// The levels of each of so many channels.
     pub fn of_channels(&self, channels: usize) -> Vec<Level> {
         (0..channels).map(|channel| self.of(channel)).collect()
     }

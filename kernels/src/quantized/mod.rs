@@ -1,15 +1,15 @@
 //! Operators on codes of 8 bits, which stand for numbers: convolutions and fully connected layers whose sums are exact, and
 //! what lies between them.
 //!
-//! Codes of data are unsigned, and have the channels last: a pixel then has all that a sum needs in a row, whatever the
-//! kernel, its strides and its padding are, and nothing is copied. Codes of weights are signed.
+//! Codes of data are unsigned, and have the channels last: what a sum needs of a pixel is in a row then, whatever the kernel, its strides
+//! and its padding are. Most convolutions read codes where they are; others copy them first. Codes of weights are signed.
 //!
 //! * `levels.rs` says which numbers codes stand for;
 //! * `vectors.rs` says what loops on codes do with vectors, and `x86.rs` does it;
 //! * `finish.rs` has the epilogue, what becomes of a sum;
 //! * `rows.rs` and `window.rs` say which codes a pixel is made of;
-//! * `product.rs` and `depthwise.rs` have packed weights and the microkernels, `amx.rs` those of a processor with tiles, and
-//!   `instructions.rs` says which of them multiplies;
+//! * `product.rs` and `depthwise.rs` have packed weights and the microkernels, `amx.rs` has those of a processor with tiles, and
+//!   `instructions.rs` says which of them computes a task;
 //! * `convolution.rs`, `arithmetic.rs`, `pools.rs` and `conversion.rs` have the operators;
 //! * `fake_quantize.rs` has what models have in their place.
 //!
@@ -36,8 +36,8 @@ mod window;
 mod x86;
 
 pub(crate) use arithmetic::{Operation, QuantizedArithmetic};
-pub(crate) use conversion::{ChannelAxis, Dequantize, Quantize, Requantize};
-pub(crate) use convolution::{Description, QuantizedConvolution};
+pub(crate) use conversion::{CodeLayout, Dequantize, Quantize, Requantize};
+pub(crate) use convolution::{LayerDescription, QuantizedConvolution};
 pub use fake_quantize::FakeQuantize;
 pub(crate) use finish::ResidualOperand;
 pub(crate) use levels::Levels;

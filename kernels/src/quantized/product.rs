@@ -2,22 +2,23 @@
 
 use std::ops::Range;
 
-use super::finish::{Epilogue, TileSums, Written};
+use super::finish::{Epilogue, OutputRows, TileSums};
 use super::rows::{Im2rowAddresses, PADDING};
 use super::vectors::{DotCodes, load_sums};
 use crate::isa::{Instructions, On};
 use crate::memory::Aligned;
 use crate::product::row_panels;
 
-/// How many rows are computed at a time, so that their codes stay in the first cache for all filters.
+/// How many rows a task has at most, so that their codes stay in the first-level cache for all weights.
 pub(super) const MOST_ROWS: usize = 96;
 
-/// The most products of codes whose sum surely has 32 bits: with the code of zero taken off, a code of data is at most 255
+/// The most products of codes whose sum surely has 32 bits: with the zero point taken off, a code of data is at most 255
 /// from 0, and one of weights 128. On the way a sum may leave the 32 bits and come back.
 pub(crate) const MOST_PRODUCTS: usize = 1 << 16;
 
 impl Instructions {
-    /// The rows and the vectors of a tile of sums: a panel has as many vectors.
+    /// The rows and the vectors of a tile of sums in vectors: a panel has as many vectors. With AMX that is for the few rows that its tiles
+    /// do not take.
     fn tile(self) -> [usize; 2] {
         match self {
             Instructions::Portable(_) => [4, 2],
@@ -32,25 +33,26 @@ impl Instructions {
 
     /// Whether codes are widened to 16 bits first, unless the weights are narrow.
     fn widens(self) -> bool {
-        !matches!(self, Instructions::Portable(_)) && !self.has_vnni()
+        !matches!(self, Instructions::Portable(_)) && !self.has_any_vnni()
     }
 }
 
-/// The filters of a group, packed: some vectors of neighbouring output channels are a panel, in which the steps of the sum
-/// follow each other.
+/// The weights of a group of channels, packed as operand B: some vectors of neighbouring output channels are a panel, in which the steps
+/// of the sum follow each other.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PackedFilters {
     outputs: usize,
     pub taps: usize,
     /// The steps of a tap, with those that fill it up.
-    steps: usize,
+    padded_steps: usize,
     pub instructions: Instructions,
-    /// How many codes a step has.
-    width: usize,
-    codes: Aligned<i8>,
+    /// How many codes of each channel a step has.
+    codes_of_step: usize,
+    weights: Aligned<i8>,
     /// What each sum begins with.
     offsets: Vec<i32>,
-    begin_with_zero: bool,
+    /// Whether all sums begin with 0.
+    pub begin_with_zero: bool,
 }
 
 /// Codes of weights: for each output channel some taps, each of so many codes.
@@ -62,8 +64,13 @@ pub(super) struct CodedWeights<'a> {
 }
 
 impl CodedWeights<'_> {
+    /// How many codes of each output channel a step has.
+    pub fn codes_of_step(&self, instructions: Instructions) -> usize {
+        if instructions.widens() && !self.are_narrow() { 2 } else { 4 }
+    }
+
     /// Whether each two neighbours are at most 128 from 0 together: their products with two codes of data have 16 bits then.
-    pub fn are_narrow(&self) -> bool {
+    fn are_narrow(&self) -> bool {
         let is_narrow = |pair: &[i8]| {
             pair.iter().map(|code| u16::from(code.unsigned_abs())).sum::<u16>() <= 128
         };
@@ -73,29 +80,28 @@ impl CodedWeights<'_> {
 
 impl PackedFilters {
     /// Packs weights. `offsets` are what the sums of output channels begin with.
-    pub fn pack(weights: CodedWeights, is_narrow: bool, offsets: &[i32]) -> PackedFilters {
+    pub fn pack(weights: CodedWeights, codes_of_step: usize, offsets: &[i32]) -> PackedFilters {
         let instructions = Instructions::detect();
-        let width = if is_narrow || !instructions.widens() { 4 } else { 2 };
         let panel = instructions.lanes() * instructions.tile()[1];
-        // Tiles of AMX have so many steps.
-        let most_steps = if instructions.takes_lines() { 16 } else { 1 };
+        // Tiles have so many steps.
+        let steps_of_tile = if instructions.has_tiles() { 16 } else { 1 };
         let CodedWeights { codes, taps, of_a_tap } = weights;
         let outputs = offsets.len();
-        let steps = of_a_tap.div_ceil(width).next_multiple_of(most_steps);
+        let padded_steps = of_a_tap.div_ceil(codes_of_step).next_multiple_of(steps_of_tile);
         let columns = outputs.next_multiple_of(instructions.lanes());
-        let of_a_sum = taps * steps * width;
-        let mut packed = Aligned::new(0, columns * of_a_sum);
+        let of_a_sum = taps * padded_steps * codes_of_step;
+        let mut weights = Aligned::new(0, columns * of_a_sum);
         for first in (0..outputs).step_by(panel) {
             // Vectors of the panel, and what there are of its channels.
             let lanes = (columns - first).min(panel);
-            let packed = &mut packed[first * of_a_sum..][..lanes * of_a_sum];
+            let packed = &mut weights[first * of_a_sum..][..lanes * of_a_sum];
             let filters = codes.chunks_exact(taps * of_a_tap).skip(first).take(panel);
             for (lane, filter) in filters.enumerate() {
                 for (tap, codes) in filter.chunks_exact(of_a_tap).enumerate() {
-                    for (step, codes) in codes.chunks(width).enumerate() {
-                        let step = tap * steps + step;
-                        let places = &mut packed[(step * lanes + lane) * width..][..codes.len()];
-                        places.copy_from_slice(codes);
+                    for (step, codes) in codes.chunks(codes_of_step).enumerate() {
+                        let step = tap * padded_steps + step;
+                        let place = (step * lanes + lane) * codes_of_step;
+                        packed[place..][..codes.len()].copy_from_slice(codes);
                     }
                 }
             }
@@ -103,35 +109,36 @@ impl PackedFilters {
         let begin_with_zero = offsets.iter().all(|offset| *offset == 0);
         let mut offsets = offsets.to_vec();
         offsets.resize(columns, 0);
-        let codes = packed;
-        PackedFilters { outputs, taps, steps, instructions, width, codes, offsets, begin_with_zero }
+        PackedFilters {
+            outputs,
+            taps,
+            padded_steps,
+            instructions,
+            codes_of_step,
+            weights,
+            offsets,
+            begin_with_zero,
+        }
     }
 
     /// Whether codes of data must be widened for these.
     pub fn are_widened(&self) -> bool {
-        self.width == 2
+        self.codes_of_step == 2
     }
 
-    /// Whether all sums begin with 0.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    pub fn begin_with_zero(&self) -> bool {
-        self.begin_with_zero
-    }
-
-    /// How many codes a tap has whose codes are copied, with those that fill it up.
+    /// How many codes a tap has in rows that are copied, with those that fill it up.
     pub fn codes_of_a_tap(&self) -> usize {
-        self.steps * self.width
+        self.padded_steps * self.codes_of_step
     }
 
-    /// How many rows are computed at a time, so that their codes stay in the caches for all filters.
+    /// How many rows a task has at most. With tiles, their codes may leave the first-level cache.
     pub fn most_rows(&self) -> usize {
-        if self.instructions.takes_lines() { 128 } else { MOST_ROWS }
+        if self.instructions.has_tiles() { 128 } else { MOST_ROWS }
     }
 
-    /// How many of some rows, which so many threads share, one takes at a time.
-    pub fn rows_of_part(&self, rows: usize, threads: usize) -> usize {
-        match self.instructions.takes_lines() {
+    /// Threads share rows in multiples of so many.
+    pub fn row_grain(&self, rows: usize, threads: usize) -> usize {
+        match self.instructions.has_tiles() {
             // The weights are read for each part: with parts of 8 rows two threads would gain nothing.
             true => {
                 let parts = threads.max(rows.div_ceil(self.most_rows()));
@@ -141,9 +148,9 @@ impl PackedFilters {
         }
     }
 
-    /// How many steps a tap of so many codes has.
-    pub fn steps(&self, of_a_tap: usize) -> usize {
-        of_a_tap.div_ceil(self.width)
+    /// How many steps a tap of so many codes has, without any that fill it up.
+    pub fn steps_of(&self, of_a_tap: usize) -> usize {
+        of_a_tap.div_ceil(self.codes_of_step)
     }
 
     /// The output channels of a panel.
@@ -156,22 +163,22 @@ impl PackedFilters {
     }
 }
 
-/// A thread's share of a GEMM: some rows, which are pixels of an image, and some panels of the filters.
+/// A task of a GEMM: some rows, which are pixels of an image, and some panels of the weights.
 pub(crate) struct QuantizedGemmTask<'a, C> {
     /// The codes of the image, from the first channel of the group on.
     pub codes: &'a [C],
-    /// As many codes of zeros as a tap has.
+    /// Zero points, at least as many as a tap has codes.
     pub padding: &'a [C],
-    pub taken: &'a Im2rowAddresses,
+    pub addresses: &'a Im2rowAddresses,
     pub rows: usize,
     pub filters: &'a PackedFilters,
     pub panels: Range<usize>,
-    /// The steps of a tap.
+    /// The steps of a tap, without those that fill it up.
     pub steps: usize,
-    pub finish: &'a Epilogue,
+    pub epilogue: &'a Epilogue,
     /// The first output channel of the group.
     pub first_channel: usize,
-    pub output: Written<'a>,
+    pub output: OutputRows<'a>,
 }
 
 /// A step of a panel: some codes for each lane of each vector.
@@ -205,18 +212,18 @@ impl<'a, C: Copy> QuantizedGemmTask<'a, C> {
         self.channels(panel).1.div_ceil(self.filters.instructions.lanes())
     }
 
-    /// The steps of a panel, those of each tap with what fills it up, and what sums begin with.
+    /// The weights of a panel, step by step, those of each tap with what fills it up; and what sums begin with.
     #[inline(always)]
     pub fn panel<const W: usize, const N: usize, const V: usize>(
         &self,
         panel: usize,
     ) -> (&'a [StepOf<W, N, V>], &'a [[i32; N]; V]) {
-        let PackedFilters { taps, steps, codes, offsets, .. } = self.filters;
+        let PackedFilters { taps, padded_steps, weights, offsets, .. } = self.filters;
         let first = panel * self.filters.panel_width();
-        let of_a_sum = taps * steps * W;
-        let codes = &codes[first * of_a_sum..][..V * N * of_a_sum];
+        let of_a_sum = taps * padded_steps * W;
+        let weights = &weights[first * of_a_sum..][..V * N * of_a_sum];
         let offsets = offsets[first..].as_chunks::<N>().0.as_chunks::<V>().0;
-        (codes.as_chunks().0.as_chunks().0.as_chunks().0, &offsets[0])
+        (weights.as_chunks().0.as_chunks().0.as_chunks().0, &offsets[0])
     }
 
     /// The codes of a tap, for some rows.
@@ -229,9 +236,9 @@ impl<'a, C: Copy> QuantizedGemmTask<'a, C> {
     ) -> [&'a [[C; W]]; R] {
         let mut starts = [0; R];
         for (number, start) in starts.iter_mut().enumerate() {
-            *start = self.taken.start(first + number, tap);
+            *start = self.addresses.start(first + number, tap);
         }
-        // A loop of its own, which is so short that the compiler knows what each row has: all of them are `steps` long.
+        // In a loop of its own, the compiler knows that all rows are `steps` long.
         let mut rows: [&[[C; W]]; R] = [&[]; R];
         for (row, start) in rows.iter_mut().zip(starts) {
             let codes = if start == PADDING { self.padding } else { &self.codes[start..] };
@@ -244,7 +251,7 @@ impl<'a, C: Copy> QuantizedGemmTask<'a, C> {
     #[inline(always)]
     fn of_taps<S>(&self, steps: &'a [S]) -> impl Iterator<Item = &'a [S]> + use<'a, S, C> {
         let count = self.steps;
-        steps.chunks_exact(self.filters.steps).map(move |steps| &steps[..count])
+        steps.chunks_exact(self.filters.padded_steps).map(move |steps| &steps[..count])
     }
 
     /// The first output channel of a panel, and how many it has.
@@ -255,7 +262,7 @@ impl<'a, C: Copy> QuantizedGemmTask<'a, C> {
     }
 }
 
-/// All tiles of a part of a product.
+/// All tiles of a task.
 struct AllTiles<'t, 'a, C, const W: usize, const N: usize>(&'t mut QuantizedGemmTask<'a, C>);
 
 impl<L: DotCodes<C, W, N>, C: Copy, const W: usize, const N: usize> On<L>
@@ -322,7 +329,7 @@ impl<L: DotCodes<C, W, N>, C: Copy, const W: usize, const N: usize, const R: usi
         }
         let (channel, width) = task.channels(panel);
         TileSums {
-            epilogue: task.finish,
+            epilogue: task.epilogue,
             sums: &stored,
             channel,
             width,

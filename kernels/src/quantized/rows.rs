@@ -11,10 +11,10 @@ pub(super) enum Im2rowAddresses {
         starts: Vec<usize>,
         taps: usize,
     },
-    Alike(StridedLines),
+    Strided(StridedLines),
 }
 
-/// Rows that are alike: some lines of them, in which they are at equal distances.
+/// Some lines of rows, in which these are at equal distances, and have their taps at the same places.
 #[derive(Debug)]
 pub(super) struct StridedLines {
     /// How far a row begins behind the one before it.
@@ -41,7 +41,7 @@ impl Im2rowAddresses {
         taps: Vec<usize>,
     ) -> Im2rowAddresses {
         let lines = vec![StridedLine { start, rows }];
-        Im2rowAddresses::Alike(StridedLines { distance, taps, lines })
+        Im2rowAddresses::Strided(StridedLines { distance, taps, lines })
     }
 
     /// Where a tap of a row begins, or [`PADDING`].
@@ -49,7 +49,7 @@ impl Im2rowAddresses {
     pub fn start(&self, mut row: usize, tap: usize) -> usize {
         match self {
             Im2rowAddresses::Each { starts, taps } => starts[row * taps + tap],
-            Im2rowAddresses::Alike(StridedLines { distance, taps, lines }) => {
+            Im2rowAddresses::Strided(StridedLines { distance, taps, lines }) => {
                 let mut line = lines[0];
                 for next in &lines[1..] {
                     if row < line.rows {
@@ -70,7 +70,7 @@ impl Im2rowAddresses {
                 let starts = starts.iter().copied().filter(|start| *start != PADDING);
                 starts.clone().min().zip(starts.max()).map(|(first, last)| [first, last])
             }
-            Im2rowAddresses::Alike(StridedLines { distance, taps, lines }) => {
+            Im2rowAddresses::Strided(StridedLines { distance, taps, lines }) => {
                 let last = lines.last()?;
                 let last = last.start + (last.rows.max(1) - 1) * distance + taps.last()?;
                 Some([lines[0].start, last])
@@ -78,14 +78,14 @@ impl Im2rowAddresses {
         }
     }
 
-    /// The same in codes without so many at the begin.
+    /// The addresses in codes without so many at the begin.
     pub fn after(mut self, count: usize) -> Im2rowAddresses {
         match &mut self {
             Im2rowAddresses::Each { starts, .. } => {
                 let in_codes = starts.iter_mut().filter(|start| **start != PADDING);
                 in_codes.for_each(|start| *start -= count);
             }
-            Im2rowAddresses::Alike(lines) => {
+            Im2rowAddresses::Strided(lines) => {
                 lines.lines.iter_mut().for_each(|line| line.start -= count);
             }
         }

@@ -7,7 +7,7 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
 use super::{
-    Description, Levels, Operation, QuantizedArithmetic, QuantizedConvolution, ResidualOperand,
+    LayerDescription, Levels, Operation, QuantizedArithmetic, QuantizedConvolution, ResidualOperand,
 };
 use crate::convolution::tests::numbers;
 use crate::product::activation::Activation;
@@ -15,7 +15,7 @@ use crate::product::activation::Activation;
 pub use crate::isa::tests::with_all_instructions;
 
 #[derive(Debug, Clone)]
-struct Axis {
+struct WindowAxis {
     size: usize,
     kernel: usize,
     stride: usize,
@@ -23,7 +23,7 @@ struct Axis {
     pads: [usize; 2],
 }
 
-impl Axis {
+impl WindowAxis {
     fn output(&self) -> usize {
         let padded = self.size + self.pads[0] + self.pads[1];
         (padded - (self.kernel - 1) * self.dilation - 1) / self.stride + 1
@@ -31,9 +31,9 @@ impl Axis {
 }
 
 #[derive(Debug, Clone)]
-struct Case {
+struct LayerCase {
     images: usize,
-    axes: Vec<Axis>,
+    axes: Vec<WindowAxis>,
     group: usize,
     inputs: usize,
     outputs: usize,
@@ -44,9 +44,9 @@ struct Case {
     seed: u64,
 }
 
-fn axis() -> impl Strategy<Value = Axis> {
+fn axis() -> impl Strategy<Value = WindowAxis> {
     (1..9usize, 1..4usize, 1..3usize, 1..3usize, [0..3usize, 0..3usize])
-        .prop_map(|(size, kernel, stride, dilation, pads)| Axis {
+        .prop_map(|(size, kernel, stride, dilation, pads)| WindowAxis {
             size,
             kernel,
             stride,
@@ -58,7 +58,7 @@ fn axis() -> impl Strategy<Value = Axis> {
         })
 }
 
-fn case() -> impl Strategy<Value = Case> {
+fn case() -> impl Strategy<Value = LayerCase> {
     let channels = prop_oneof![
         3 => (Just(1usize), 1..40usize, 1..80usize),
         // Sums of some tiles.
@@ -85,7 +85,7 @@ fn case() -> impl Strategy<Value = Case> {
                     true => (0..group as i32).map(|channel| (zero + 7 * channel) % 256).collect(),
                     false => vec![zero],
                 };
-                Case { images, axes, group, inputs, outputs, zeros, any_weights, seed }
+                LayerCase { images, axes, group, inputs, outputs, zeros, any_weights, seed }
             },
         )
 }
@@ -101,9 +101,10 @@ pub fn random(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-impl Case {
+impl LayerCase {
     fn spec(&self) -> PoolSpec {
-        let of = |number: fn(&Axis) -> usize| self.axes.iter().map(number).collect::<TVec<_>>();
+        let of =
+            |number: fn(&WindowAxis) -> usize| self.axes.iter().map(number).collect::<TVec<_>>();
         PoolSpec::new(
             DataFormat::NHWC,
             of(|axis| axis.kernel),
@@ -118,7 +119,7 @@ impl Case {
     /// The sums of products of codes of data, less that of zero, and codes of weights.
     fn sums(&self, data: &[u8], weights: &[i8]) -> Vec<i64> {
         let sizes: Vec<usize> = self.axes.iter().map(|axis| axis.size).collect();
-        let outputs: Vec<usize> = self.axes.iter().map(Axis::output).collect();
+        let outputs: Vec<usize> = self.axes.iter().map(WindowAxis::output).collect();
         let kernel: Vec<usize> = self.axes.iter().map(|axis| axis.kernel).collect();
         let (pixels, taps) =
             (sizes.iter().product::<usize>(), numbers(&kernel).collect::<Vec<_>>());
@@ -208,7 +209,7 @@ impl Case {
             (Activation::Swish, None, None, None),
             (Activation::Swish, None, Some(&coded), None),
         ] {
-            let op = QuantizedConvolution::new(&Description {
+            let op = QuantizedConvolution::new(&LayerDescription {
                 spec: self.spec(),
                 group: self.group,
                 data: &levels,
@@ -223,7 +224,7 @@ impl Case {
             .unwrap();
             let mut inputs = tvec!(data.clone().into_tvalue());
             if addition.is_some() {
-                let sizes = self.axes.iter().map(Axis::output);
+                let sizes = self.axes.iter().map(WindowAxis::output);
                 let shape: Vec<usize> =
                     [self.images].into_iter().chain(sizes).chain([outputs]).collect();
                 inputs.push(Tensor::from_shape(&shape, &others).unwrap().into_tvalue());
@@ -293,9 +294,9 @@ fn convolutions_of_codes() {
 /// one, and that is a neighbour.
 #[test]
 fn few_codes_differ_from_exact_arithmetic() {
-    let axis = || Axis { size: 32, kernel: 3, stride: 1, dilation: 1, pads: [0; 2] };
+    let axis = || WindowAxis { size: 32, kernel: 3, stride: 1, dilation: 1, pads: [0; 2] };
     let (inputs, outputs) = (16, 32);
-    let case = Case {
+    let case = LayerCase {
         images: 1,
         axes: vec![axis(), axis()],
         group: 1,
@@ -333,7 +334,7 @@ fn few_codes_differ_from_exact_arithmetic() {
             let [low, high, least, most] = [low, high, least, most].map(|it| f64::from(*it));
             let clamp = Activation::Clamp { min: 0., max: 6. };
             for activation in [Activation::Identity, clamp, Activation::Swish] {
-                let op = QuantizedConvolution::new(&Description {
+                let op = QuantizedConvolution::new(&LayerDescription {
                     spec: case.spec(),
                     group: 1,
                     data: &levels,
@@ -384,7 +385,7 @@ fn swish_of_any_number() {
     let data = Tensor::zero::<u8>(&[1, 1]).unwrap();
     let levels = Levels::of_scale(1., 0).unwrap();
     with_all_instructions(|instructions| {
-        let op = QuantizedConvolution::new(&Description {
+        let op = QuantizedConvolution::new(&LayerDescription {
             spec: PoolSpec::new(
                 DataFormat::NHWC,
                 tvec![],
@@ -421,8 +422,9 @@ fn swish_of_any_number() {
 #[test]
 fn nothing_but_padding() {
     with_all_instructions(|_| {
-        let axis = |size, pad| Axis { size, kernel: 1, stride: 1, dilation: 1, pads: [pad; 2] };
-        let case = Case {
+        let axis =
+            |size, pad| WindowAxis { size, kernel: 1, stride: 1, dilation: 1, pads: [pad; 2] };
+        let case = LayerCase {
             images: 1,
             axes: vec![axis(3, 1), axis(200, 1)],
             group: 2,
@@ -433,7 +435,7 @@ fn nothing_but_padding() {
             seed: 3,
         };
         case.check();
-        Case { axes: vec![axis(0, 1)], ..case }.check();
+        LayerCase { axes: vec![axis(0, 1)], ..case }.check();
     });
 }
 
@@ -527,8 +529,9 @@ fn threads_share_a_convolution() {
             ([2, 5], 3, 70, 430),
             ([1, 35], 1, 600, 450),
         ] {
-            let axis = |size| Axis { size, kernel, stride: 1, dilation: 1, pads: [kernel / 2; 2] };
-            let case = Case {
+            let axis =
+                |size| WindowAxis { size, kernel, stride: 1, dilation: 1, pads: [kernel / 2; 2] };
+            let case = LayerCase {
                 images: 1,
                 axes: sizes.map(axis).into(),
                 group: 1,

@@ -29,7 +29,7 @@ pub(super) trait DotCodes<C, const W: usize, const N: usize>: CodeLanes<N> {
 pub(super) trait TapLanes<const T: usize, const N: usize>: CodeLanes<N> {
     /// The codes of the taps, in the order of [`channel_of_lane`].
     fn interleaved(self, codes: [&[[u8; N]; T]; T]) -> [Self::Words; T];
-    /// Adds their products to the sums of a vector. Two taps have weights of 16 bits, four of 8.
+    /// Adds the products of taps and weights to the sums of a vector. Two taps have weights of 16 bits, four of 8.
     fn add_taps(self, sums: Self::Words, codes: Self::Words, weights: &[[u8; 4]; N])
     -> Self::Words;
     /// The sums in the order of their channels.
@@ -42,7 +42,7 @@ pub(super) fn channel_of_lane(lane: usize, lanes: usize, taps_at_once: usize) ->
     lane / 4 * 4 * taps_at_once + vector * 4 + lane % 4
 }
 
-/// The first of some vectors.
+/// Vectors of sums that begin with these numbers.
 #[inline(always)]
 pub(super) fn load_sums<L: Lanes<N>, const N: usize, const V: usize>(
     lanes: L,

@@ -134,7 +134,7 @@ impl ChannelsLastWindow {
         [self.strides[2], self.dilations[2]]
     }
 
-    /// The pixels of padding before a line of the images, and those of the line.
+    /// How many pixels of padding are before a line of the images, and how many pixels the line has.
     pub fn row_of_image(&self) -> [usize; 2] {
         [self.pads[2].0, self.sizes[2]]
     }
@@ -179,8 +179,9 @@ impl ChannelsLastWindow {
         Ok(padded)
     }
 
-    /// Where the taps of some pixels of the output begin in the images: as lines, if that is asked for and there is no padding.
-    pub(super) fn rows(&self, pixels: Range<usize>, as_lines: bool) -> Im2rowAddresses {
+    /// Where the taps of some pixels of the output begin in the images: as lines of equal distances, if that is asked for and there is no
+    /// padding.
+    pub(super) fn rows(&self, pixels: Range<usize>, are_strided: bool) -> Im2rowAddresses {
         let channels = self.channels;
         let is_padded = self.pads != [(0, 0); 3];
         let are_whole = self.strides == [1; 3] && self.sizes == self.outputs;
@@ -193,7 +194,7 @@ impl ChannelsLastWindow {
                 vec![0],
             );
         }
-        if is_padded || !as_lines || pixels.is_empty() {
+        if is_padded || !are_strided || pixels.is_empty() {
             return Im2rowAddresses::Each { starts: self.starts(pixels), taps: self.taps() };
         }
         let distance = self.strides[2] * channels;
@@ -202,12 +203,12 @@ impl ChannelsLastWindow {
         while pixel < pixels.end {
             let [line, x, left] = self.line(pixel);
             self.lines(line, &mut of_line);
-            let first = of_line[0].map_or(PADDING, |line| self.start(line, 0));
+            let Some(first) = of_line[0] else { unreachable!("there is no padding") };
             let rows = left.min(pixels.end - pixel);
-            lines.push(StridedLine { start: first + x * distance, rows });
+            lines.push(StridedLine { start: self.start(first, 0) + x * distance, rows });
             pixel += rows;
         }
-        Im2rowAddresses::Alike(StridedLines { distance, taps, lines })
+        Im2rowAddresses::Strided(StridedLines { distance, taps, lines })
     }
 
     /// For each of some pixels of the output, where each tap begins in the images, or [`PADDING`].

@@ -6,7 +6,7 @@
 use std::arch::x86_64::*;
 
 use super::vectors::{CodeLanes, DotCodes, TapLanes};
-use crate::isa::{Avx2, Avx256, Avx512, AvxVnni, Isa, Lanes, Vnni, intrinsics};
+use crate::isa::{Avx2, Avx256, Avx512, Avx512Vnni, AvxVnni, Isa, Lanes, intrinsics};
 use crate::product::activation::Activation;
 
 impl<const VNNI: bool> CodeLanes<8> for Avx256<VNNI>
@@ -101,7 +101,7 @@ dot_codes!(Avx512<false>, i16, 2, 16, __m512i, splat: _mm512_set1_epi32,
     right(codes): _mm512_cvtepi8_epi16(_mm256_loadu_si256(codes.as_ptr().cast())),
     dot(sums, left, right): _mm512_add_epi32(sums, _mm512_madd_epi16(left, right)));
 
-dot_codes!(Vnni, u8, 4, 16, __m512i, splat: _mm512_set1_epi32,
+dot_codes!(Avx512Vnni, u8, 4, 16, __m512i, splat: _mm512_set1_epi32,
     right(codes): _mm512_loadu_si512(codes.as_ptr().cast()),
     dot(sums, left, right): _mm512_dpbusd_epi32(sums, left, right));
 
@@ -141,7 +141,7 @@ tap_lanes!(AvxVnni, 4, 8, __m256i, u8, load: _mm256_loadu_si256,
     interleave: interleave_4_of_256, in_order: order_4_of_256);
 tap_lanes!(Avx512<false>, 2, 16, __m512i, i16, load: _mm256_loadu_si256,
     interleave: interleave_2_of_512, in_order: order_2_of_512);
-tap_lanes!(Vnni, 4, 16, __m512i, u8, load: _mm512_loadu_si512,
+tap_lanes!(Avx512Vnni, 4, 16, __m512i, u8, load: _mm512_loadu_si512,
     interleave: interleave_4_of_512, in_order: order_4_of_512);
 
 #[target_feature(enable = "avx2")]

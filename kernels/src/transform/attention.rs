@@ -54,7 +54,7 @@ impl MaskOrSink {
         Some(MaskOrSink { outlet, regrouped: Some(op) })
     }
 
-    /// The same with the axes of the scores.
+    /// Wires it with the axes of the scores.
     fn wire(
         &self,
         model: &TypedModel,

@@ -29,7 +29,7 @@ struct FoundConvolution {
     spec: PoolSpec,
     group: usize,
     data: OutletId,
-    /// `[output channels, input channels of a group, kernel]`. Those of a product have no axes of the kernel.
+    /// `[output channels, input channels of a group, kernel]`. The weights of a product have no axes of the kernel.
     weights: Arc<Tensor>,
     /// One number for each channel of the output.
     bias: Vec<f32>,
@@ -88,7 +88,7 @@ fn floats(model: &TypedModel, outlet: OutletId) -> Found<&Arc<Tensor>> {
 }
 
 impl FoundConvolution {
-    /// That of an operator with a window, if its weights and its bias are constants.
+    /// The convolution of an operator with a window, if its weights and its bias are constants.
     fn of_constants(
         model: &TypedModel,
         node: &TypedNode,

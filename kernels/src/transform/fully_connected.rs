@@ -24,7 +24,7 @@ pub(super) struct GemmAxes {
 }
 
 impl GemmAxes {
-    /// Those of a product with a matrix, if this input is one.
+    /// The axes of a product with a matrix, if this input is one.
     fn of(op: &EinSum, matrix: usize) -> Option<GemmAxes> {
         if op.axes.input_count() != 2 || op.axes.output_count() != 1 || op.q_params.is_some() {
             return None;
@@ -82,7 +82,7 @@ struct Layer<'a> {
 }
 
 impl<'a> Layer<'a> {
-    /// That of a product with a matrix of this shape, or why it stays.
+    /// The layer of a product with a matrix of this shape, or why it stays.
     fn of(
         model: &'a TypedModel,
         node: &'a TypedNode,
@@ -162,7 +162,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
     layer.replaced_by(op)
 }
 
-/// The same with weights that stay compressed. They are still there when the model is as it was read.
+/// Rewrites products with weights that stay compressed. These are still there when the model is as it was read.
 pub(super) fn rewrite_compressed(
     session: &Session,
     model: &TypedModel,

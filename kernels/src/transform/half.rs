@@ -110,7 +110,7 @@ struct HalfTranslation<'a> {
     source: &'a TypedModel,
     target: TypedModel,
     values: HashMap<OutletId, PrecisionForms>,
-    /// Those of the nodes of the target.
+    /// The names of the target's nodes.
     names: HashSet<String>,
 }
 

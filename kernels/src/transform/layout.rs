@@ -6,7 +6,7 @@ use tract_core::ops::nn::DataFormat;
 
 use super::chain::Chain;
 
-/// The same format with the channels before the spatial axes.
+/// A format with the channels before the spatial axes.
 pub(super) fn channels_first(format: DataFormat) -> DataFormat {
     match format {
         DataFormat::NHWC => DataFormat::NCHW,

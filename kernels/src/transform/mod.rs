@@ -73,6 +73,8 @@ static RULES: [NodeRule; 17] = [
 /// and conditions. A model that is transformed can be run, decluttered and optimised, but not be saved.
 ///
 /// Products and convolutions in half precision, and what is between them, become such in single precision, whose results are rounded.
+/// What lies between FakeQuantize operators, or QuantizeLinear and DequantizeLinear, works on codes of 8 bits. Compressed weights
+/// ([`DequantizedConst`](crate::DequantizedConst)) stay compressed.
 /// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
 /// many, attention, normalization of rows, pools, softmax, reductions of axes, Resize, and functions of elements; and concatenations and moves of axes,
 /// of any type. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which, and why others stay.

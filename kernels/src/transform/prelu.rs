@@ -50,7 +50,7 @@ mod tests {
 
     /// What makes it another function.
     #[derive(Debug, Clone, Copy, PartialEq)]
-    enum Kind {
+    enum SlopeKind {
         Prelu,
         /// The slope is the first factor, and an input; 0 is the first number that is compared.
         Swapped,
@@ -60,32 +60,32 @@ mod tests {
         OfOthers,
     }
 
-    fn model(kind: Kind, shape: &[usize], slopes: &[usize]) -> TractResult<TypedModel> {
+    fn model(kind: SlopeKind, shape: &[usize], slopes: &[usize]) -> TractResult<TypedModel> {
         let mut model = TypedModel::default();
         let x = model.add_source("x", f32::fact(shape))?;
         let ones = vec![1; shape.len()];
-        let limit = if kind == Kind::OfOne { 1f32 } else { 0. };
+        let limit = if kind == SlopeKind::OfOne { 1f32 } else { 0. };
         let limit = model.add_const("limit", Tensor::from_shape(&ones, &[limit])?)?;
         let numbers: Vec<f32> =
             (0..slopes.iter().product()).map(|it| it as f32 / 4. - 0.5).collect();
         let slope = match kind {
-            Kind::Swapped => model.add_source("slope", f32::fact(slopes))?,
+            SlopeKind::Swapped => model.add_source("slope", f32::fact(slopes))?,
             _ => model.add_const("slope", Tensor::from_shape(slopes, &numbers)?)?,
         };
-        let compare = if kind == Kind::OfEqual { comp_lte() } else { comp_lt() };
+        let compare = if kind == SlopeKind::OfEqual { comp_lte() } else { comp_lt() };
         let (compare, compared) = match kind {
             // As tract reads it from ONNX.
-            Kind::Swapped => (comp_gt(), [limit, x]),
+            SlopeKind::Swapped => (comp_gt(), [limit, x]),
             _ => (compare, [x, limit]),
         };
         let condition = model.wire_node("condition", TypedBinOp(compare, None), &compared)?[0];
         let product = match kind {
-            Kind::OfSum => model.wire_node("sum", add(), &[x, slope])?[0],
-            Kind::Swapped => model.wire_node("product", mul(), &[slope, x])?[0],
+            SlopeKind::OfSum => model.wire_node("sum", add(), &[x, slope])?[0],
+            SlopeKind::Swapped => model.wire_node("product", mul(), &[slope, x])?[0],
             _ => model.wire_node("product", mul(), &[x, slope])?[0],
         };
         let other = match kind {
-            Kind::OfOthers => model.wire_node("others", mul(), &[x, x])?[0],
+            SlopeKind::OfOthers => model.wire_node("others", mul(), &[x, x])?[0],
             _ => x,
         };
         let output = model.wire_node("output", Iff, &[condition, product, other])?;
@@ -96,12 +96,12 @@ mod tests {
     #[test]
     fn what_is_below_zero() -> TractResult<()> {
         for (kind, is_ours) in [
-            (Kind::Prelu, true),
-            (Kind::Swapped, true),
-            (Kind::OfEqual, false),
-            (Kind::OfOne, false),
-            (Kind::OfSum, false),
-            (Kind::OfOthers, false),
+            (SlopeKind::Prelu, true),
+            (SlopeKind::Swapped, true),
+            (SlopeKind::OfEqual, false),
+            (SlopeKind::OfOne, false),
+            (SlopeKind::OfSum, false),
+            (SlopeKind::OfOthers, false),
         ] {
             for (shape, slopes) in [
                 (&[2, 5, 3, 7][..], &[1, 5, 1, 1][..]),
@@ -117,7 +117,7 @@ mod tests {
                 let special = [f32::NAN, -0., 0., f32::INFINITY, f32::NEG_INFINITY];
                 numbers.iter_mut().zip(special).for_each(|(number, it)| *number = it);
                 let mut inputs = tvec![Tensor::from_shape(shape, &numbers)?.into_tvalue()];
-                if kind == Kind::Swapped {
+                if kind == SlopeKind::Swapped {
                     let slopes = Tensor::zero::<f32>(slopes)?;
                     inputs.push(slopes.into_tvalue());
                 }

@@ -8,7 +8,7 @@ use super::rule::{Rewrite, Session, refuse, refuse_if};
 use crate::resize::{ResizeAxes, ResizedAxis, Taps};
 
 /// The taps of an axis are computed when the model is transformed, so there must be memory for them.
-const MOST: usize = 1 << 20;
+const MOST_SIZE: usize = 1 << 20;
 
 /// tract's Resize, which ONNX's is in most models, and its NearestUpsample, where sizes are known.
 pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
@@ -39,8 +39,8 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
             refuse!("axis {axis} has sizes {before} and {after}");
         };
         refuse_if!(
-            output > MOST,
-            "axis {axis} would have size {output}, but must have {MOST} or less"
+            output > MOST_SIZE,
+            "axis {axis} would have size {output}, but must have {MOST_SIZE} or less"
         );
         let mut taps = Taps::default();
         match resize {

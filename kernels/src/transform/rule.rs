@@ -149,10 +149,10 @@ impl<'a> Session<'a> {
         self.transform.config.kv_cache_precision
     }
 
-    /// That of data that meets compressed weights.
+    /// What data may be rounded to that meets compressed weights.
     pub(super) fn precision(&self) -> Precision {
         match self.transform.config.dynamic_quantization {
-            true => Precision::Bytes,
+            true => Precision::Dynamic,
             false => Precision::Exact,
         }
     }

@@ -60,7 +60,7 @@ impl PhaseGroup {
 }
 
 impl Upsampling {
-    /// That of a transposed convolution, or why there is none.
+    /// The upsampling of a transposed convolution, or why there is none.
     pub fn new(op: &Deconv) -> Result<Upsampling, String> {
         let spec = &op.pool_spec;
         let rank = spec.rank();

@@ -1,11 +1,9 @@
 //! Vectors of 256 bits, of which `vpmaddubsw` multiplies pairs of bytes, and adds them in 16 bits.
 //!
-//! A number `x` is `scale * q`, where 32 neighbours have one scale (eight at the end of a row), and `q = 32768 a + 128 b + c`, with digits of
+//! A number `x` is `scale * q`, where neighbours have one scale, and `q = 32768 a + 128 b + c`, with digits of
 //! a byte. A sum of 16 products of a digit and a code, which is less than 16, has room in 16 bits. `vpmaddwd` multiplies two such sums with
 //! what their digit counts, and adds them: 32768 has no room either, so that `-a` is multiplied with -32768. As `q` is less than 2^22, the
 //! sum of 32 products has room in 32 bits, and is exact.
-//!
-//! Each number is wrong by less than 2^-22 of the largest one that has its scale.
 
 // The functions take vectors as a proof of the instructions, and read and write arrays of their size.
 #![allow(unsafe_code)]
@@ -22,7 +20,7 @@ const LANES: usize = 8;
 const COUNTS: [i16; 3] = [i16::MIN, 128, 1];
 
 /// The largest whole number: the largest first digit without others, and room for a scale that is rounded.
-const MOST: f32 = 4_161_500.;
+const MOST_WHOLE: f32 = 4_161_500.;
 
 impl Multiply<LANES> for Avx2 {
     /// Pairs of rows take more time.
@@ -42,7 +40,7 @@ impl Multiply<LANES> for Avx2 {
                 let size = _mm256_andnot_ps(self.splat(-0.), *number);
                 largest = _mm256_max_epu32(largest, _mm256_castps_si256(size));
             }
-            let (scale, is_exact) = scales_of(self, _mm256_castsi256_ps(largest), MOST);
+            let (scale, can_split) = scales_of(self, _mm256_castsi256_ps(largest), MOST_WHOLE);
             let mut sum = _mm256_setzero_si256();
             for vector in 0..V {
                 let mut digits = [[_mm256_setzero_si256(); 3]; 2];
@@ -67,12 +65,12 @@ impl Multiply<LANES> for Avx2 {
                     }
                 }
             }
-            self.store(&mut tile.unit, scale);
+            self.store(&mut tile.scale, scale);
             self.store(&mut tile.sum, _mm256_cvtepi32_ps(sum));
             if let [eights] = &mut tile.eights[..] {
                 self.store(eights, _mm256_castsi256_ps(_mm256_slli_epi32::<3>(sum)));
             }
-            is_exact
+            can_split
         }
     }
 
@@ -147,7 +145,7 @@ impl Multiply<LANES> for Avx2 {
                         let sum = self.load(&data[of].sum);
                         product = _mm256_fnmadd_ps(zero_points[row], sum, product);
                     }
-                    let product = self.mul(product, self.load(&data[of].unit));
+                    let product = self.mul(product, self.load(&data[of].scale));
                     totals[row][of] = self.mul_add(scales[row], product, totals[row][of]);
                 }
             }

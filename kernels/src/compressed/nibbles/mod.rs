@@ -1,4 +1,4 @@
-//! Few rows of data, and codes of four bits, where the processor multiplies bytes: the data has digits.
+//! Few rows of data, and codes of four bits, on AVX2 or AVX-512 with VNNI: the data has [digits](super::digits).
 //!
 //! A vector has words of eight codes. Four vectors of a row are a tile, in which each 32 neighbours are four words, a lane of 128 bits. The
 //! words of the tile change places, as in a matrix that is transposed: each word of a vector then meets four neighbours, one in each
@@ -6,7 +6,7 @@
 //! is done for a quarter of the vectors. What is left of a row is tiles of one vector, each lane of which has the sums of a word.
 //!
 //! * `vnni.rs` multiplies vectors of 512 bits;
-//! * `avx2.rs` multiplies those of 256 bits, which have other digits.
+//! * `avx2.rs` multiplies those of 256 bits, which have other digits. Processors with AVX-VNNI or AVX-512 without VNNI use it, too.
 
 // The data of tiles is floats, and words are any bytes.
 #![allow(unsafe_code)]
@@ -32,14 +32,15 @@ const ONE: usize = 1;
 /// The data of a tile of `V` vectors, for each lane. Digits and whole numbers are the bits of floats.
 #[repr(C)]
 pub(super) struct DigitTile<const N: usize, const V: usize, const EIGHTS: usize> {
-    /// For the codes of even places, and for the others: for each vector of words three digits, the highest one first.
+    /// For each vector of words three digits, the highest one first: of what codes of even places meet, and of what the others meet (on
+    /// AVX2) or whole bytes (on AVX-512, see `vnni.rs`).
     digits: [[[[f32; N]; 3]; V]; 2],
     /// What the sums of products are multiplied with.
-    unit: [f32; N],
-    /// The sum of the numbers, in that unit.
+    scale: [f32; N],
+    /// The sum of the numbers, divided by the scale.
     sum: [f32; N],
-    /// Where codes are signed, what codes of 8 add, in whole numbers. Unsigned ones do without: the data of long rows fills the first-level
-    /// cache.
+    /// Signed codes are multiplied as unsigned ones, which are greater by 8. This is what these 8 add to the sums of products, in whole
+    /// numbers. Unsigned codes do without (`EIGHTS` is 0): the data of long rows fills the first-level cache.
     eights: [[f32; N]; EIGHTS],
 }
 
@@ -54,7 +55,7 @@ impl<const N: usize, const V: usize, const EIGHTS: usize> DigitTile<N, V, EIGHTS
         unsafe { floats.align_to().1 }
     }
 
-    /// The same.
+    /// The tiles of a part of a row, to be written.
     #[inline(always)]
     fn tiles_mut(floats: &mut [f32]) -> &mut [Self] {
         // SAFETY: as above.
@@ -73,7 +74,7 @@ const fn places_of_lanes<const N: usize>(vectors: usize) -> [usize; N] {
     let mut places = [0; N];
     let mut lane = 0;
     while lane < N {
-        // Four words of a vector come to the same places of all, where a lane is for each vector.
+        // Where it is transposed, lane `4 * i + j` has the words `4 * i` to `4 * i + 3` of vector `j`.
         places[lane] = match vectors {
             FOUR => lane % 4 * CODES * N + lane / 4 * 4 * CODES,
             ONE => lane * CODES,
@@ -84,8 +85,8 @@ const fn places_of_lanes<const N: usize>(vectors: usize) -> [usize; N] {
     places
 }
 
-/// So far ahead, in a row, codes are asked for once more, for the first-level cache. To find the next row at the end of one would cost
-/// short rows more than it gives long ones.
+/// So many bytes ahead, in the same row, codes are asked for once more, for the first-level cache. At the end of a row that is not the
+/// begin of the next one: finding it would cost short rows more than it gives long ones.
 const NEXT: usize = 512;
 
 /// What may be prefetched with a tile: codes that are far ahead, and those of each row that come next, for the first-level cache.
@@ -130,15 +131,16 @@ pub(super) trait Multiply<const N: usize>: Lanes<N> {
     );
 }
 
-/// How many tiles of four vectors a row has, and how many of one. Those for signed codes have `E` vectors of [`DigitTile::eights`].
+/// How many tiles of four vectors a row has, and how many of one. For signed codes, tiles have `MOST_EIGHTS` vectors of
+/// [`DigitTile::eights`], else none.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NibbleLayout<const N: usize, const E: usize> {
+pub(super) struct NibbleLayout<const N: usize, const MOST_EIGHTS: usize> {
     fours: usize,
     ones: usize,
     is_signed: bool,
 }
 
-impl<const N: usize, const E: usize> NibbleLayout<N, E> {
+impl<const N: usize, const MOST_EIGHTS: usize> NibbleLayout<N, MOST_EIGHTS> {
     /// The codes of a vector.
     const WIDTH: usize = CODES * N;
 
@@ -177,37 +179,39 @@ impl<const N: usize, const E: usize> NibbleLayout<N, E> {
         let (of_fours, of_ones) = place.split_at_mut(self.lens::<EIGHTS>()[0]);
         let (fours, rest) = row.split_at(self.fours * FOUR * Self::WIDTH);
         let fours: &[[[[f32; CODES]; N]; FOUR]] = fours.as_chunks().0.as_chunks().0.as_chunks().0;
-        let mut is_exact = true;
+        let mut can_split = true;
         for (numbers, tile) in fours.iter().zip(DigitTile::<N, FOUR, EIGHTS>::tiles_mut(of_fours)) {
             let numbers = numbers.as_flattened().as_flattened();
             let mut of_lanes = numbers_of_lanes::<L, N, FOUR>(lanes, numbers);
-            is_exact &= lanes.split(&mut of_lanes, tile);
+            can_split &= lanes.split(&mut of_lanes, tile);
         }
         let ones = rest.chunks(Self::WIDTH);
         for (numbers, tile) in ones.zip(DigitTile::<N, ONE, EIGHTS>::tiles_mut(of_ones)) {
             let mut of_lanes = numbers_of_lanes::<L, N, ONE>(lanes, numbers);
-            is_exact &= lanes.split(&mut of_lanes[..ONE * CODES], tile);
+            can_split &= lanes.split(&mut of_lanes[..ONE * CODES], tile);
         }
-        is_exact
+        can_split
     }
 }
 
-impl<L: Multiply<N>, const N: usize, const E: usize> SplitRow<L> for NibbleLayout<N, E> {
+impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize> SplitRow<L>
+    for NibbleLayout<N, MOST_EIGHTS>
+{
     fn stride(self) -> usize {
-        let lens = if self.is_signed { self.lens::<E>() } else { self.lens::<0>() };
+        let lens = if self.is_signed { self.lens::<MOST_EIGHTS>() } else { self.lens::<0>() };
         lens.iter().sum()
     }
 
     #[inline(always)]
     fn split_row(self, lanes: L, row: &[f32], place: &mut [f32]) -> bool {
         match self.is_signed {
-            true => self.split::<L, E>(lanes, row, place),
+            true => self.split::<L, MOST_EIGHTS>(lanes, row, place),
             false => self.split::<L, 0>(lanes, row, place),
         }
     }
 }
 
-/// For each number of the lanes of a tile of `V` vectors, that of each lane, with zeros where there are no more.
+/// For each code of a lane of a tile of `V` vectors, the numbers that it meets in all lanes, with zeros where there are no more.
 #[inline(always)]
 fn numbers_of_lanes<L: Multiply<N>, const N: usize, const V: usize>(
     lanes: L,
@@ -231,23 +235,23 @@ fn numbers_of_lanes<L: Multiply<N>, const N: usize, const V: usize>(
     of_lanes
 }
 
-/// Rows of data, and where the lanes of a tile have their scales.
-pub(super) struct LaneData<L, const N: usize, const E: usize> {
-    pub digits: DigitRows<L, NibbleLayout<N, E>>,
-    tiles: Vec<OfTile>,
+/// Rows of data as digits, for codes of four bits, and of which groups the lanes of the tiles are.
+pub(super) struct NibbleDigits<L, const N: usize, const MOST_EIGHTS: usize> {
+    pub digits: DigitRows<L, NibbleLayout<N, MOST_EIGHTS>>,
+    tiles: Vec<TileGroups>,
     /// For each lane of a tile, how many groups its group is behind the first one of the tile. Most tiles have the same.
     groups_of_lanes: Vec<[u32; N]>,
 }
 
-/// The first group of a tile, and which of [`LaneData::groups_of_lanes`] it has.
+/// The first group of a tile, and which of [`NibbleDigits::groups_of_lanes`] it has.
 #[derive(Clone, Copy)]
-struct OfTile {
+struct TileGroups {
     /// Of 32 bits: places that are counted from it cannot be too large, and one comparison checks them.
     first: u32,
     groups_of_lanes: usize,
 }
 
-impl<L: Multiply<N>, const N: usize, const E: usize> LaneData<L, N, E> {
+impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize> NibbleDigits<L, N, MOST_EIGHTS> {
     /// None if some numbers cannot be [split](SplitRow::split_row), or groups counted in 32 bits.
     pub fn new(lanes: L, matrix: &CompressedMatrix, data: &[f32]) -> Option<Self> {
         let layout = NibbleLayout::new(matrix.depth, matrix.format.is_signed());
@@ -261,32 +265,32 @@ impl<L: Multiply<N>, const N: usize, const E: usize> LaneData<L, N, E> {
                 groups_of_lanes.push(groups);
                 groups_of_lanes.len() - 1
             });
-            Some(OfTile { first: u32::try_from(first).ok()?, groups_of_lanes: number })
+            Some(TileGroups { first: u32::try_from(first).ok()?, groups_of_lanes: number })
         });
         let tiles = tiles.collect::<Option<_>>()?;
-        Some(LaneData { digits, tiles, groups_of_lanes })
+        Some(NibbleDigits { digits, tiles, groups_of_lanes })
     }
 }
 
-/// Rows of a matrix with their scales, and with their zero points, if they have such. Behind these is a vector of any numbers.
+/// A task whose rows have their scales, and their zero points, if they have such, as in the file. Behind these is a vector of any numbers.
 pub(super) type NibbleTask<'a, 'b, D> =
     FewRowsTask<'a, 'b, D, (TypedParameters<'a>, Option<TypedParameters<'a>>)>;
 
-impl<L: Multiply<N>, const N: usize, const E: usize> On<L>
-    for NibbleTask<'_, '_, LaneData<L, N, E>>
+impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize> On<L>
+    for NibbleTask<'_, '_, NibbleDigits<L, N, MOST_EIGHTS>>
 {
     type Output = ();
 
     #[inline(always)]
     fn run(mut self, lanes: L) {
         let (scales, zero_points) = self.parameters;
-        let are_of_nncf = scales.number == ParameterType::F16
-            && zero_points.is_none_or(|all| all.number == ParameterType::U8);
+        let are_of_nncf = scales.dt == ParameterType::F16
+            && zero_points.is_none_or(|all| all.dt == ParameterType::U8);
         match (self.matrix.format.is_signed(), are_of_nncf, zero_points.is_some()) {
-            (true, true, true) => self.multiply::<E, true, true>(lanes),
-            (true, true, false) => self.multiply::<E, true, false>(lanes),
-            (true, false, true) => self.multiply::<E, false, true>(lanes),
-            (true, false, false) => self.multiply::<E, false, false>(lanes),
+            (true, true, true) => self.multiply::<MOST_EIGHTS, true, true>(lanes),
+            (true, true, false) => self.multiply::<MOST_EIGHTS, true, false>(lanes),
+            (true, false, true) => self.multiply::<MOST_EIGHTS, false, true>(lanes),
+            (true, false, false) => self.multiply::<MOST_EIGHTS, false, false>(lanes),
             (false, true, true) => self.multiply::<0, true, true>(lanes),
             (false, true, false) => self.multiply::<0, true, false>(lanes),
             (false, false, true) => self.multiply::<0, false, true>(lanes),
@@ -295,8 +299,10 @@ impl<L: Multiply<N>, const N: usize, const E: usize> On<L>
     }
 }
 
-impl<L: Multiply<N>, const N: usize, const E: usize> NibbleTask<'_, '_, LaneData<L, N, E>> {
-    /// Parameters `OF_NNCF` have its types: to look up their types for each tile takes more time.
+impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize>
+    NibbleTask<'_, '_, NibbleDigits<L, N, MOST_EIGHTS>>
+{
+    /// Scales and zero points `OF_NNCF` have the types of that tool, `F16` and `U8`: to look up their types for each tile takes more time.
     #[inline(always)]
     fn multiply<const EIGHTS: usize, const OF_NNCF: bool, const SHIFTED: bool>(
         &mut self,
@@ -317,7 +323,7 @@ impl<L: Multiply<N>, const N: usize, const E: usize> NibbleTask<'_, '_, LaneData
         lanes: L,
         first: usize,
     ) {
-        let LaneData { digits, tiles, groups_of_lanes } = self.data;
+        let NibbleDigits { digits, tiles, groups_of_lanes } = self.data;
         let (scales, zero_points) = self.parameters;
         let rows: NibbleRows<N, EIGHTS, R> = NibbleRows {
             codes: self.bytes,
@@ -346,18 +352,18 @@ impl<L: Multiply<N>, const N: usize, const E: usize> NibbleTask<'_, '_, LaneData
     }
 }
 
-/// Rows of a matrix and `R` rows of data. What all rows need is a value of its own: the compiler reads nothing of it again after it has
-/// written sums.
+/// What all rows of a task need, with `R` rows of data. It is a value of its own, so that the compiler reads nothing of it again after it
+/// has written sums.
 #[derive(Clone, Copy)]
 struct NibbleRows<'a, const N: usize, const EIGHTS: usize, const R: usize> {
     codes: &'a [u8],
     row_bytes: usize,
     /// The scales of all rows, and their zero points.
     parameters: [TypedParameters<'a>; 2],
-    /// Those of a row.
+    /// How many a row has.
     groups: usize,
     /// The tiles of four vectors, and those of one.
-    tiles: (&'a [OfTile], &'a [OfTile]),
+    tiles: (&'a [TileGroups], &'a [TileGroups]),
     groups_of_lanes: &'a [[u32; N]],
     data: [DigitTiles<'a, N, EIGHTS>; R],
 }
@@ -429,12 +435,12 @@ impl<const N: usize, const EIGHTS: usize, const R: usize> NibbleRows<'_, N, EIGH
     fn groups<L: Multiply<N>, const OF_NNCF: bool, const SHIFTED: bool, const C: usize>(
         self,
         lanes: L,
-        tile: OfTile,
+        tile: TileGroups,
         [scales, zero_points]: [[TypedParameters; C]; 2],
     ) -> [[L::Floats; C]; 2] {
         let [of_scales, of_zero_points] = match OF_NNCF {
             true => [ParameterType::F16, ParameterType::U8],
-            false => [scales[0].number, zero_points[0].number],
+            false => [scales[0].dt, zero_points[0].dt],
         };
         [
             self.of_lanes(lanes, tile, scales, of_scales),
@@ -445,16 +451,16 @@ impl<const N: usize, const EIGHTS: usize, const R: usize> NibbleRows<'_, N, EIGH
         ]
     }
 
-    /// What the lanes of a tile have of some rows, and asks for that of rows to come.
+    /// The scales or zero points of the lanes of a tile, for each of some rows. Asks for those of rows to come.
     #[inline(always)]
     fn of_lanes<L: Lanes<N>, const C: usize>(
         self,
         lanes: L,
-        tile: OfTile,
+        tile: TileGroups,
         rows: [TypedParameters; C],
-        number: ParameterType,
+        dt: ParameterType,
     ) -> [L::Floats; C] {
-        let size = number.size();
+        let size = dt.size();
         let begin = tile.first as usize * size;
         // For those that are multiplied the time after the next, or some lines ahead.
         let far = (2 * C * self.groups * size).max(4 * LINE);
@@ -464,20 +470,20 @@ impl<const N: usize, const EIGHTS: usize, const R: usize> NibbleRows<'_, N, EIGH
         let mut of_lanes = [lanes.splat(0.); C];
         for row in 0..C {
             let bytes = &rows[row].bytes[begin..begin + N * size];
-            of_lanes[row] = lanes.permute(number.load(lanes, bytes), places);
+            of_lanes[row] = lanes.permute(dt.load(lanes, bytes), places);
         }
         of_lanes
     }
 }
 
-/// What the groups of some rows have, and a vector behind each. They are equally long, which is one comparison for all.
+/// The scales or zero points of each of some rows, and a vector behind them. They are equally long, which is one comparison for all.
 #[inline(always)]
 fn of_rows<const N: usize, const C: usize>(
     all: TypedParameters,
     groups: usize,
     first: usize,
 ) -> [TypedParameters; C] {
-    let size = all.number.size();
+    let size = all.dt.size();
     let (stride, len) = (groups * size, (groups + N) * size);
     std::array::from_fn(|row| TypedParameters {
         bytes: &all.bytes[(first + row) * stride..][..len],
@@ -489,18 +495,18 @@ fn of_rows<const N: usize, const C: usize>(
 mod tests {
     use super::super::digits::tests::numbers;
     use super::*;
-    use crate::isa::{Avx2, Instructions, Vnni};
+    use crate::isa::{Avx2, Avx512Vnni, Instructions};
 
     /// What the data of a tile stands for.
-    trait Stands<const N: usize, const E: usize>: Multiply<N> {
-        /// The number, in the unit, that a code meets: digits for even places, those for odd ones, and whether it has an even place.
+    trait Stands<const N: usize, const MOST_EIGHTS: usize>: Multiply<N> {
+        /// The number, divided by the scale, that a code meets: both kinds of digits, and whether the code has an even place.
         fn number(even: [f64; 3], odd: [f64; 3], is_even: bool) -> f64;
 
-        /// What codes of 8 add, in the unit.
-        fn eights(numbers: [f64; E]) -> f64;
+        /// What the 8 of signed codes add, divided by the scale.
+        fn eights(numbers: [f64; MOST_EIGHTS]) -> f64;
     }
 
-    impl Stands<16, 2> for Vnni {
+    impl Stands<16, 2> for Avx512Vnni {
         fn number(even: [f64; 3], odd: [f64; 3], is_even: bool) -> f64 {
             let [even, odd] = [even, odd].map(|[a, b, c]| 65536. * a + 256. * b + c);
             // A code of an even place is in its byte, too; 16 times one of an odd place is.
@@ -526,24 +532,29 @@ mod tests {
     /// Tiles of four vectors, some of one, and a part of one.
     const DEPTH: usize = 712;
 
-    fn digits<L: Stands<N, E>, const N: usize, const E: usize>(
+    fn digits<L: Stands<N, MOST_EIGHTS>, const N: usize, const MOST_EIGHTS: usize>(
         lanes: L,
         data: &[f32],
         depth: usize,
-    ) -> Option<DigitRows<L, NibbleLayout<N, E>>> {
+    ) -> Option<DigitRows<L, NibbleLayout<N, MOST_EIGHTS>>> {
         DigitRows::new(lanes, NibbleLayout::new(depth, true), data, depth)
     }
 
     /// Checks a tile against its data.
-    fn check<L: Stands<N, E>, const N: usize, const E: usize, const V: usize>(
-        tile: &DigitTile<N, V, E>,
+    fn check<
+        L: Stands<N, MOST_EIGHTS>,
+        const N: usize,
+        const MOST_EIGHTS: usize,
+        const V: usize,
+    >(
+        tile: &DigitTile<N, V, MOST_EIGHTS>,
         data: &[f32],
     ) {
         for (lane, place) in places_of_lanes::<N>(V).into_iter().enumerate() {
             let expected: Vec<f64> = (place..place + V * CODES)
                 .map(|place| f64::from(data.get(place).copied().unwrap_or_default()))
                 .collect();
-            let [scale, sum] = [tile.unit, tile.sum].map(|vector| f64::from(vector[lane]));
+            let [scale, sum] = [tile.scale, tile.sum].map(|vector| f64::from(vector[lane]));
             let largest = expected.iter().fold(0f64, |most, it| most.max(it.abs()));
             let most = largest * 2f64.powi(-22);
             for (number, expected) in expected.iter().enumerate() {
@@ -569,15 +580,15 @@ mod tests {
     /// Calls a function with all vectors of this machine that have digits.
     macro_rules! with_lanes {
         ($function:ident) => {
-            let kind = Instructions::detect();
-            kind.vnni().map($function);
-            kind.avx2().map($function);
+            let instructions = Instructions::detect();
+            instructions.avx512_vnni().map($function);
+            instructions.avx2().map($function);
         };
     }
 
     #[test]
     fn digits_stand_for_the_numbers() {
-        fn stand<L: Stands<N, E>, const N: usize, const E: usize>(lanes: L) {
+        fn stand<L: Stands<N, MOST_EIGHTS>, const N: usize, const MOST_EIGHTS: usize>(lanes: L) {
             for (word, depth) in [(CODES, 2), (CODES, DEPTH), (FOUR * CODES, DEPTH), (CODES, 900)] {
                 let data = numbers(word, 2 * depth);
                 let rows = digits(lanes, &data, depth).expect("all numbers are finite");
@@ -586,10 +597,10 @@ mod tests {
                     let (begin_of_ones, width) = (fours.len() * FOUR * CODES * N, CODES * N);
                     assert_eq!(ones.len(), (depth - begin_of_ones).div_ceil(width));
                     for (tile, data) in fours.iter().zip(data.chunks(FOUR * width)) {
-                        check::<L, N, E, FOUR>(tile, data);
+                        check::<L, N, MOST_EIGHTS, FOUR>(tile, data);
                     }
                     for (tile, data) in ones.iter().zip(data[begin_of_ones..].chunks(width)) {
-                        check::<L, N, E, ONE>(tile, data);
+                        check::<L, N, MOST_EIGHTS, ONE>(tile, data);
                     }
                 }
             }
@@ -599,7 +610,9 @@ mod tests {
 
     #[test]
     fn some_numbers_have_no_digits() {
-        fn have_none<L: Stands<N, E>, const N: usize, const E: usize>(lanes: L) {
+        fn have_none<L: Stands<N, MOST_EIGHTS>, const N: usize, const MOST_EIGHTS: usize>(
+            lanes: L,
+        ) {
             for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-29, 1e-31, -1e-40] {
                 // In a lane of each tile, which has zeros otherwise.
                 for (zeros, place) in [(32..64, 33), (512..520, 519), (704..712, 704)] {
@@ -623,7 +636,7 @@ mod tests {
     /// Vectors of 512 bits have a sum of two numbers.
     #[test]
     fn numbers_of_two_neighbours_may_be_too_large() {
-        let Some(lanes) = Instructions::detect().vnni() else { return };
+        let Some(lanes) = Instructions::detect().avx512_vnni() else { return };
         let mut data = numbers(CODES, DEPTH);
         // What meets the first code is greater than it.
         data[32..34].copy_from_slice(&[f32::MAX, -f32::MAX]);

@@ -6,7 +6,8 @@
 //! e * x + o * y = e * (x - y / 16) + (e + 16 * o) * y / 16
 //! ```
 //!
-//! so bytes are multiplied as they are, and only the codes of even places are taken out of them.
+//! so bytes are multiplied as they are, and only the codes of even places are taken out of them. The scale of a tile is a sixteenth of
+//! that of the whole numbers: sums with codes of even places count 16 times.
 
 // The functions take vectors as a proof of the instructions, and read and write arrays of their size.
 #![allow(unsafe_code)]
@@ -14,15 +15,15 @@
 use std::arch::x86_64::*;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::super::digits::{LANES, MOST, digit, larger, scales_of};
+use super::super::digits::{LANES, MOST_WHOLE, digit, larger, scales_of};
 use super::*;
-use crate::isa::{Lanes, Vnni, transpose_quarters};
+use crate::isa::{Avx512Vnni, Lanes, transpose_quarters};
 use crate::memory::prefetch_first;
 
 /// The bytes of a vector.
 const BYTES: usize = CODES * LANES / 2;
 
-impl Multiply<LANES> for Vnni {
+impl Multiply<LANES> for Avx512Vnni {
     const IN_PAIRS: bool = true;
 
     #[inline(always)]
@@ -32,7 +33,7 @@ impl Multiply<LANES> for Vnni {
         tile: &mut DigitTile<LANES, V, EIGHTS>,
     ) -> bool {
         let lanes = self;
-        // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
+        // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
         unsafe {
             // What meets codes of even places, and what meets bytes.
             for pair in numbers.as_chunks_mut::<2>().0 {
@@ -42,7 +43,7 @@ impl Multiply<LANES> for Vnni {
             for number in &*numbers {
                 largest = larger(lanes, largest, *number);
             }
-            let (scale, is_exact) = scales_of(lanes, largest, MOST);
+            let (scale, can_split) = scales_of(lanes, largest, MOST_WHOLE);
             let mut wholes = [_mm512_setzero_si512(); 2];
             let mut without_lowest = [_mm512_setzero_si512(); 2];
             for vector in 0..V {
@@ -70,8 +71,7 @@ impl Multiply<LANES> for Vnni {
                     }
                 }
             }
-            // In the unit, what meets codes of even places counts 16 times, and what meets bytes 17 times: a byte has both codes, one of them
-            // 16 times.
+            // If all codes are 8, those of even places are 8, and bytes are 8 * 17. The sums of the former are shifted by 4.
             let mut high = _mm512_setzero_si512();
             let mut lowest = _mm512_setzero_si512();
             for parity in 0..2 {
@@ -82,26 +82,26 @@ impl Multiply<LANES> for Vnni {
                 lowest = _mm512_add_epi32(lowest, _mm512_mullo_epi32(digits, eights));
             }
             let product = product_of(lanes, high, lowest);
-            lanes.store(&mut tile.unit, lanes.mul(scale, lanes.splat(1. / 16.)));
+            lanes.store(&mut tile.scale, lanes.mul(scale, lanes.splat(1. / 16.)));
             lanes.store(&mut tile.sum, lanes.mul(product, lanes.splat(1. / 8.)));
             if let [of_high, of_lowest] = &mut tile.eights[..] {
                 lanes.store(of_high, _mm512_castsi512_ps(high));
                 lanes.store(of_lowest, _mm512_castsi512_ps(lowest));
             }
-            is_exact
+            can_split
         }
     }
 
     #[inline(always)]
     fn transpose_tile(self, words: [__m512i; FOUR]) -> [__m512i; FOUR] {
-        // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
+        // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
         unsafe { transpose_quarters(words) }
     }
 
     #[inline(always)]
     fn first_words(self, bytes: &[u8]) -> __m512i {
         let mask = u64::MAX.unbounded_shr((BYTES - bytes.len().min(BYTES)) as u32);
-        // SAFETY: the machine has the instructions, as there is a value of `Vnni`; only bytes of the slice are read.
+        // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`; only bytes of the slice are read.
         unsafe { _mm512_maskz_loadu_epi8(mask, bytes.as_ptr().cast()) }
     }
 
@@ -122,7 +122,7 @@ impl Multiply<LANES> for Vnni {
         totals: &mut [[__m512; R]; C],
     ) {
         let lanes = self;
-        // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
+        // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
         unsafe {
             if EIGHTS > 0 {
                 // As unsigned codes, signed ones are greater by 8.
@@ -170,7 +170,7 @@ impl Multiply<LANES> for Vnni {
             for row in 0..C {
                 for of in 0..R {
                     let [a, b, mut lowest] = sums[row][of];
-                    // 32 codes have products with two digits of less than 2^28, in the unit.
+                    // 32 codes have products with two digits of less than 2^28, divided by the scale.
                     let mut high = _mm512_add_epi32(_mm512_slli_epi32::<8>(a), b);
                     if let [of_high, of_lowest] = &data[of].eights[..] {
                         let of_high = _mm512_castps_si512(lanes.load(of_high));
@@ -183,7 +183,7 @@ impl Multiply<LANES> for Vnni {
                         let sum = lanes.load(&data[of].sum);
                         product = _mm512_fnmadd_ps(zero_points[row], sum, product);
                     }
-                    let product = lanes.mul(product, lanes.load(&data[of].unit));
+                    let product = lanes.mul(product, lanes.load(&data[of].scale));
                     totals[row][of] = lanes.mul_add(scales[row], product, totals[row][of]);
                 }
             }
@@ -193,8 +193,8 @@ impl Multiply<LANES> for Vnni {
 
 /// The product of codes and whole numbers, in single precision, of its sums with two digits and with the lowest one.
 #[inline(always)]
-fn product_of(lanes: Vnni, high: __m512i, lowest: __m512i) -> __m512 {
-    // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
+fn product_of(lanes: Avx512Vnni, high: __m512i, lowest: __m512i) -> __m512 {
+    // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
     unsafe {
         let (high, lowest) = (_mm512_cvtepi32_ps(high), _mm512_cvtepi32_ps(lowest));
         lanes.mul_add(high, lanes.splat(256.), lowest)

@@ -4,8 +4,8 @@
 //! few: they are codes in all but the type. This part translates such a model: what lies between two of these operators works
 //! on codes, if it can. It looks at the model as its reader gave it, where weights are codes still.
 //!
-//! Each value of the model may exist in some forms, of which one is made from another where it is needed: numbers as the model
-//! has them, numbers with the channels last, and codes with the channels last or as the model has them.
+//! Each value of the model may exist in up to four forms, of which one is made from another where it is needed: as numbers or as codes,
+//! each with the axes that the model has, or with the channels last, which the model has second.
 
 mod nodes;
 #[cfg(test)]
@@ -28,7 +28,8 @@ use tract_core::optim::Optimizer;
 use super::chain::Chain;
 use super::found::{Found, is_binary, unique_name};
 use super::rule::{Outcome, Refusable, RegisteredCheck, RegisteredMovement, Session};
-use crate::quantized::{ChannelAxis, Dequantize, FakeQuantize, Levels, Operation};
+use crate::quantized::CodeLayout::{self, AsNumbers, ChannelsLast};
+use crate::quantized::{Dequantize, FakeQuantize, Levels, Operation};
 
 /// The name of this part, as if it were a rule.
 pub(super) const NAME: &str = "quantized";
@@ -65,7 +66,7 @@ fn translated(session: &Session, source: &TypedModel) -> TractResult<TypedModel>
         if let Some(label) = source.outlet_label(*input) {
             translation.target.set_outlet_label(outlet, label.to_string())?;
         }
-        translation.set(*input, QuantizedForms::of(outlet, None, ChannelAxis::Last));
+        translation.set(*input, QuantizedForms::of(outlet, None, AsNumbers));
     }
     for id in source.eval_order()? {
         if !translation.done.contains(&id) {
@@ -91,20 +92,17 @@ struct QuantizedTranslation<'a> {
     values: HashMap<OutletId, QuantizedForms>,
     /// The nodes that are translated.
     done: HashSet<usize>,
-    /// Those of the target.
+    /// The names of the target's nodes.
     names: HashSet<String>,
     /// The nodes that are computed from constants alone.
     constants: HashSet<usize>,
 }
 
-/// Where the model has the channels that levels belong to. Those of the second axis are the last one of what this part makes.
-type Form = ChannelAxis;
-
-/// The axis of the model that has the channels, of so many.
-fn channel_axis(form: Form, rank: usize) -> usize {
-    match form {
-        ChannelAxis::Second => 1,
-        ChannelAxis::Last => rank - 1,
+/// The axis of a value of the model, of so many, that is the last one of its codes in a layout: levels may differ along it.
+fn channel_axis(layout: CodeLayout, rank: usize) -> usize {
+    match layout {
+        ChannelsLast => 1,
+        AsNumbers => rank - 1,
     }
 }
 
@@ -118,23 +116,23 @@ struct OutletLayouts {
 }
 
 impl OutletLayouts {
-    fn of(outlet: OutletId, form: Form) -> OutletLayouts {
+    fn of(outlet: OutletId, layout: CodeLayout) -> OutletLayouts {
         let mut layouts = OutletLayouts::default();
-        *layouts.in_form(form) = Some(outlet);
+        *layouts.in_layout(layout) = Some(outlet);
         layouts
     }
 
-    fn in_form(&mut self, form: Form) -> &mut Option<OutletId> {
-        match form {
-            ChannelAxis::Last => &mut self.of_model,
-            ChannelAxis::Second => &mut self.channels_last,
+    fn in_layout(&mut self, layout: CodeLayout) -> &mut Option<OutletId> {
+        match layout {
+            AsNumbers => &mut self.of_model,
+            ChannelsLast => &mut self.channels_last,
         }
     }
 
-    /// One that is there.
-    fn any(self) -> TractResult<(OutletId, Form)> {
-        let of_model = self.of_model.map(|outlet| (outlet, ChannelAxis::Last));
-        let any = self.channels_last.map(|outlet| (outlet, ChannelAxis::Second)).or(of_model);
+    /// An outlet that is there, and its layout.
+    fn any(self) -> TractResult<(OutletId, CodeLayout)> {
+        let of_model = self.of_model.map(|outlet| (outlet, AsNumbers));
+        let any = self.channels_last.map(|outlet| (outlet, ChannelsLast)).or(of_model);
         any.context("a value has levels, but no codes")
     }
 }
@@ -144,25 +142,25 @@ impl OutletLayouts {
 struct QuantizedForms {
     numbers: OutletLayouts,
     codes: OutletLayouts,
-    /// What the codes stand for. Channels that differ are the last axis of their form.
+    /// What the codes stand for. Channels that differ are the last axis of the codes.
     levels: Option<Arc<Levels>>,
 }
 
 impl QuantizedForms {
-    /// That of an operator's output: codes of levels, or numbers.
-    fn of(outlet: OutletId, levels: Option<Arc<Levels>>, form: Form) -> QuantizedForms {
-        let (layouts, none) = (OutletLayouts::of(outlet, form), OutletLayouts::default());
+    /// The forms of an operator's output: codes of levels, or numbers, in one layout.
+    fn of(outlet: OutletId, levels: Option<Arc<Levels>>, layout: CodeLayout) -> QuantizedForms {
+        let (layouts, none) = (OutletLayouts::of(outlet, layout), OutletLayouts::default());
         match levels {
             Some(_) => QuantizedForms { numbers: none, codes: layouts, levels },
             None => QuantizedForms { numbers: layouts, codes: none, levels },
         }
     }
 
-    /// The form of codes, of which some may be there, of a tensor of so many axes.
-    fn form_of_codes(&self, rank: usize) -> Form {
+    /// The layout of the codes of a tensor of so many axes that needs no move, if one is there.
+    fn layout_of_codes(&self, rank: usize) -> CodeLayout {
         match self.codes.channels_last.is_some() && rank > 2 {
-            true => ChannelAxis::Second,
-            false => ChannelAxis::Last,
+            true => ChannelsLast,
+            false => AsNumbers,
         }
     }
 }
@@ -236,32 +234,32 @@ impl<'a> QuantizedTranslation<'a> {
             self.wire(&format!("{name}.channels"), AxisOp::Move(axis, 1), &[last])?
         } else {
             let levels = value.levels.clone().context("codes have levels")?;
-            let (codes, to) = value.codes.any()?;
-            self.wire(&format!("{name}.numbers"), Dequantize { levels, to }, &[codes])?
+            let (codes, layout) = value.codes.any()?;
+            self.wire(&format!("{name}.numbers"), Dequantize { levels, layout }, &[codes])?
         };
         value.numbers.of_model = Some(numbers);
         self.values.insert(outlet, value);
         Ok(numbers)
     }
 
-    /// A value as codes in a form, if it has codes whose levels allow it.
-    fn codes(&mut self, outlet: OutletId, form: Form) -> Found<(OutletId, Arc<Levels>)> {
+    /// A value as codes in a layout, if it has codes whose levels allow it.
+    fn codes(&mut self, outlet: OutletId, layout: CodeLayout) -> Found<(OutletId, Arc<Levels>)> {
         let mut value = self.value(outlet)?;
         rule_if_some!(levels = value.levels.clone());
-        if let Some(codes) = *value.codes.in_form(form) {
+        if let Some(codes) = *value.codes.in_layout(layout) {
             return Ok(Some((codes, levels)));
         }
-        let (other, other_form) = value.codes.any()?;
+        let (other, other_layout) = value.codes.any()?;
         let rank = self.rank(outlet)?;
         let codes = if rank <= 2 {
             other
         } else {
             rule_if!(levels.are_the_same());
             let name = format!("{}.codes", self.source.node(outlet.node).name);
-            let (from, to) = (channel_axis(form, rank), channel_axis(other_form, rank));
+            let (from, to) = (channel_axis(layout, rank), channel_axis(other_layout, rank));
             self.wire(&name, AxisOp::Move(from, to), &[other])?
         };
-        *value.codes.in_form(form) = Some(codes);
+        *value.codes.in_layout(layout) = Some(codes);
         self.values.insert(outlet, value);
         Ok(Some((codes, levels)))
     }
@@ -281,7 +279,7 @@ impl<'a> QuantizedTranslation<'a> {
         }
         for (slot, outlet) in outlets.into_iter().enumerate() {
             let outlet_of_source = OutletId::new(node.id, slot);
-            self.set(outlet_of_source, QuantizedForms::of(outlet, None, ChannelAxis::Last));
+            self.set(outlet_of_source, QuantizedForms::of(outlet, None, AsNumbers));
         }
         Ok(())
     }
@@ -342,13 +340,13 @@ impl<'a> QuantizedTranslation<'a> {
         op: impl Into<Box<dyn TypedOp>>,
         inputs: &[OutletId],
         levels: Option<Arc<Levels>>,
-        form: Form,
+        layout: CodeLayout,
     ) -> Found<Translated> {
         let op = op.into();
         let by = op.name();
         let last = chain.last();
         let outlet = self.wire(&last.name, op, inputs)?;
-        let value = QuantizedForms::of(outlet, levels, form);
+        let value = QuantizedForms::of(outlet, levels, layout);
         self.done.extend(chain.ids());
         for end in self.ends(last) {
             self.set(end, value.clone());

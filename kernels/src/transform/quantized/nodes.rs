@@ -14,11 +14,12 @@ use tract_core::ops::quant::DequantizeLinearF32;
 
 use super::weights::ScaleAndBias;
 use super::{
-    Form, QuantizedTranslation, Translated, channel_axis, is_check, makes_levels, moves_elements,
+    QuantizedTranslation, Translated, channel_axis, is_check, makes_levels, moves_elements,
     operation_of, scale_of,
 };
 use crate::quantized::{
-    ChannelAxis, Description, FakeQuantize, Levels, Operation, Quantize, QuantizedArithmetic,
+    CodeLayout::{self, AsNumbers, ChannelsLast},
+    FakeQuantize, LayerDescription, Levels, Operation, Quantize, QuantizedArithmetic,
     QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize, ResidualOperand,
 };
 use crate::transform::chain::Chain;
@@ -122,7 +123,7 @@ impl<'a> QuantizedTranslation<'a> {
         })
     }
 
-    /// Those of a QuantizeLinear, if all that follows are DequantizeLinear of the same scale.
+    /// The levels of a QuantizeLinear, if all that follows are DequantizeLinear of the same scale.
     fn levels_of_scale(&self, node: &TypedNode, reciprocal: f32, zero_point: i32) -> Found<Levels> {
         rule_if_some!(successors = uses(self.source, node)?);
         let is_signed = node.outputs[0].fact.datum_type == DatumType::I8;
@@ -138,19 +139,19 @@ impl<'a> QuantizedTranslation<'a> {
         Ok(Levels::of_scale(scale, zero_point))
     }
 
-    /// The levels of a node, if channels that differ are where a form has them last.
-    fn levels_in(&self, node: &TypedNode, form: Form) -> Found<Arc<Levels>> {
+    /// The levels of a node, if channels that differ are the last axis of codes of a layout.
+    fn levels_in(&self, node: &TypedNode, layout: CodeLayout) -> Found<Arc<Levels>> {
         rule_if!(makes_levels(node));
         rule_if_let!(Ok((levels, axis)) = self.levels(node)?);
-        let expected = channel_axis(form, node.outputs[0].fact.rank());
+        let expected = channel_axis(layout, node.outputs[0].fact.rank());
         Ok(axis.is_none_or(|axis| axis == expected).then(|| levels.into()))
     }
 
     /// Takes over that codes are made of the result.
-    fn take_levels(&self, chain: &mut Chain<'a>, form: Form) -> Found<Arc<Levels>> {
+    fn take_levels(&self, chain: &mut Chain<'a>, layout: CodeLayout) -> Found<Arc<Levels>> {
         rule_if_some!((node, slot) = chain.successor()?);
         rule_if!(slot == 0);
-        rule_if_some!(levels = self.levels_in(node, form)?);
+        rule_if_some!(levels = self.levels_in(node, layout)?);
         chain.push(node);
         Ok(Some(levels))
     }
@@ -166,9 +167,9 @@ impl<'a> QuantizedTranslation<'a> {
         let is_last = axis.is_none_or(|axis| axis == rank - 1);
         let is_second = axis.is_none_or(|axis| axis == 1);
         let prefers_second = value.numbers.channels_last.is_some() || self.feeds_windows(node);
-        let form = match () {
-            () if is_second && (prefers_second || !is_last) && rank > 2 => ChannelAxis::Second,
-            () if is_last => ChannelAxis::Last,
+        let layout = match () {
+            () if is_second && (prefers_second || !is_last) && rank > 2 => ChannelsLast,
+            () if is_last => AsNumbers,
             () => {
                 refuse!("its limits differ along axis {axis:?}, but must do so along the channels");
             }
@@ -185,25 +186,24 @@ impl<'a> QuantizedTranslation<'a> {
         }
         let before = value.levels.filter(|before| before.are_the_same() && levels.are_the_same());
         if let Some(from) = before {
-            let (codes, form) = value.codes.any()?;
+            let (codes, layout) = value.codes.any()?;
             let op = Requantize::new(from, levels.clone());
-            return self.finish(&chain, op, &[codes], Some(levels), form);
+            return self.finish(&chain, op, &[codes], Some(levels), layout);
         }
-        let (mut from, mut factors) = (form, None);
-        let numbers =
-            if let (ChannelAxis::Second, Some(numbers)) = (form, value.numbers.channels_last) {
-                from = ChannelAxis::Last;
-                numbers
-            } else if let (ChannelAxis::Last, Some((before, constants))) =
-                (form, self.factors_before(node)?)
-            {
-                factors = Some(constants.into());
-                self.numbers(before)?
-            } else {
-                self.numbers(node.inputs[0])?
-            };
-        let op = Quantize { levels: levels.clone(), from, factors };
-        self.finish(&chain, op, &[numbers], Some(levels), form)
+        // Compared with the numbers that the operator reads.
+        let (mut compared, mut factors) = (layout, None);
+        let numbers = if let (ChannelsLast, Some(numbers)) = (layout, value.numbers.channels_last) {
+            compared = AsNumbers;
+            numbers
+        } else if let (AsNumbers, Some((before, constants))) = (layout, self.factors_before(node)?)
+        {
+            factors = Some(constants.into());
+            self.numbers(before)?
+        } else {
+            self.numbers(node.inputs[0])?
+        };
+        let op = Quantize { levels: levels.clone(), layout: compared, factors };
+        self.finish(&chain, op, &[numbers], Some(levels), layout)
     }
 
     /// If what a node needs is multiplied by a constant for each index of the last axis, and nobody else needs it: what is multiplied, and
@@ -279,7 +279,7 @@ impl<'a> QuantizedTranslation<'a> {
             bias,
             upsampling: None,
         };
-        self.layer(node, layer, ChannelAxis::Second)
+        self.layer(node, layer, ChannelsLast)
     }
 
     fn transposed_convolution(&mut self, node: &'a TypedNode) -> Found<Translated> {
@@ -305,7 +305,7 @@ impl<'a> QuantizedTranslation<'a> {
             bias,
             upsampling: Some((upsampling, part)),
         };
-        self.layer(node, layer, ChannelAxis::Second)
+        self.layer(node, layer, ChannelsLast)
     }
 
     /// The third input of a node, for each of so many channels.
@@ -314,21 +314,21 @@ impl<'a> QuantizedTranslation<'a> {
         Ok(Some(of_channels(&*bias.cast_to::<f32>()?, channels)?))
     }
 
-    /// A layer of weights, with what follows it. `form` is that of its data.
+    /// A layer of weights, with what follows it. `layout` is that of the data and of the output.
     fn layer(
         &mut self,
         node: &'a TypedNode,
         layer: QuantizedLayer,
-        form: Form,
+        layout: CodeLayout,
     ) -> Found<Translated> {
         let QuantizedLayer { spec, group, codes: weights, scales, bias, upsampling } = layer;
         let Some(scales) = scales else {
             refuse!("the scales of its weights are not those of output channels");
         };
-        let Some((codes, levels)) = self.codes(node.inputs[0], form)? else {
+        let Some((codes, levels)) = self.codes(node.inputs[0], layout)? else {
             refuse!("its data has other levels for each index of an axis that is not the channels");
         };
-        let axis = channel_axis(form, node.outputs[0].fact.rank());
+        let axis = channel_axis(layout, node.outputs[0].fact.rank());
         let mut chain = Chain::new(self.source, node);
         let mut line = ScaleAndBias { scales, bias };
         line.take_arithmetic(&mut chain, axis)?;
@@ -336,7 +336,7 @@ impl<'a> QuantizedTranslation<'a> {
         let mut second = ScaleAndBias::identity(line.bias.len());
         let is_second = second.take_arithmetic(&mut chain, axis)?;
         let mut second = is_second.then(|| second.lines());
-        let output = self.take_levels(&mut chain, form)?;
+        let output = self.take_levels(&mut chain, layout)?;
         if let Some((_, part)) = &upsampling {
             refuse_if!(
                 output.as_ref().is_some_and(|levels| !levels.are_the_same()),
@@ -349,10 +349,10 @@ impl<'a> QuantizedTranslation<'a> {
             second = second.map(|second| part.repeated(&second));
         }
         let addition = match (&output, &upsampling) {
-            (Some(_), None) => self.addition(&mut chain, form)?,
+            (Some(_), None) => self.addition(&mut chain, layout)?,
             _ => None,
         };
-        let description = Description {
+        let description = LayerDescription {
             spec,
             group,
             data: &levels,
@@ -373,10 +373,10 @@ impl<'a> QuantizedTranslation<'a> {
         }
         let op = QuantizedConvolution::new(&description)?;
         if let Some(FusedAddition { codes: others, output, .. }) = addition {
-            return self.finish(&chain, op, &[codes, others], output, form);
+            return self.finish(&chain, op, &[codes, others], output, layout);
         }
         let Some((upsampling, _)) = upsampling else {
-            return self.finish(&chain, op, &[codes], output, form);
+            return self.finish(&chain, op, &[codes], output, layout);
         };
         let by = op.name();
         let name = &node.name;
@@ -388,13 +388,13 @@ impl<'a> QuantizedTranslation<'a> {
         for op in ops {
             outlet = self.wire(&format!("{name}.pixels"), op, &[outlet])?;
         }
-        self.finish(&chain, last, &[outlet], output, form)?;
+        self.finish(&chain, last, &[outlet], output, layout)?;
         Ok(Some(Translated::Done(by)))
     }
 
     /// Takes over a sum of the chain, which ends with codes, and of other codes that are there already; with its limits and the
     /// codes that are made of it.
-    fn addition(&mut self, chain: &mut Chain<'a>, form: Form) -> Found<FusedAddition> {
+    fn addition(&mut self, chain: &mut Chain<'a>, layout: CodeLayout) -> Found<FusedAddition> {
         let mut longer = chain.clone();
         if scale_of(longer.last()).is_some() {
             rule_if_some!((node, _) = longer.successor()?);
@@ -406,10 +406,10 @@ impl<'a> QuantizedTranslation<'a> {
         rule_if_some!(operand = next.operand);
         rule_if!(self.source.outlet_fact(operand)?.shape == next.node.outputs[0].fact.shape);
         rule_if!(self.values.contains_key(&operand));
-        rule_if_some!((codes, levels) = self.codes(operand, form)?);
+        rule_if_some!((codes, levels) = self.codes(operand, layout)?);
         longer.push(next.node);
         let limits = limits_of(&mut longer)?;
-        let output = self.take_levels(&mut longer, form)?;
+        let output = self.take_levels(&mut longer, layout)?;
         *chain = longer;
         Ok(Some(FusedAddition { codes, levels, limits, output }))
     }
@@ -464,7 +464,7 @@ impl<'a> QuantizedTranslation<'a> {
         let (scales, bias) = (weights.scales(), vec![0.; outputs]);
         let layer =
             QuantizedLayer { spec, group: 1, codes: weights.codes, scales, bias, upsampling: None };
-        self.layer(node, layer, ChannelAxis::Last)
+        self.layer(node, layer, AsNumbers)
     }
 
     fn max_pool(&mut self, node: &'a TypedNode) -> Found<Translated> {
@@ -484,11 +484,11 @@ impl<'a> QuantizedTranslation<'a> {
         };
         rule_if!(op.with_index_outputs.is_none() && spec.data_format == DataFormat::NCHW);
         rule_if!(spec.rank() <= 3 && is_padded_little);
-        rule_if_some!((codes, levels) = self.codes(node.inputs[0], ChannelAxis::Second)?);
+        rule_if_some!((codes, levels) = self.codes(node.inputs[0], ChannelsLast)?);
         let spec = PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() };
         let chain = Chain::new(self.source, node);
         let op = QuantizedMaxPool { spec };
-        self.finish(&chain, op, &[codes], Some(levels), ChannelAxis::Second)
+        self.finish(&chain, op, &[codes], Some(levels), ChannelsLast)
     }
 
     /// The sum over all pixels, which may be divided by their number.
@@ -497,12 +497,12 @@ impl<'a> QuantizedTranslation<'a> {
         let rank = self.rank(node.inputs[0])?;
         let are_pixels = rank > 2 && op.axes.iter().copied().eq(2..rank);
         rule_if!(op.reducer == Reducer::Sum && are_pixels);
-        rule_if_some!((codes, levels) = self.codes(node.inputs[0], ChannelAxis::Second)?);
+        rule_if_some!((codes, levels) = self.codes(node.inputs[0], ChannelsLast)?);
         let mut chain = Chain::new(self.source, node);
         let factor = chain.arithmetic::<Mul>(0..0)?.map_or(1., |factors| factors[0]);
-        let output = self.take_levels(&mut chain, ChannelAxis::Second)?;
+        let output = self.take_levels(&mut chain, ChannelsLast)?;
         let op = QuantizedSum { levels, factor, output: output.clone() };
-        self.finish(&chain, op, &[codes], output, ChannelAxis::Second)
+        self.finish(&chain, op, &[codes], output, ChannelsLast)
     }
 
     fn arithmetic(&mut self, node: &'a TypedNode) -> Found<Translated> {
@@ -519,22 +519,22 @@ impl<'a> QuantizedTranslation<'a> {
         };
         let (value_a, value_b) = (self.value(a)?, self.value(b)?);
         rule_if!(value_a.levels.is_some() && value_b.levels.is_some());
-        let form = value_a.form_of_codes(rank);
-        let axis = channel_axis(form, rank);
+        let layout = value_a.layout_of_codes(rank);
+        let axis = channel_axis(layout, rank);
         let is_one_pixel = (0..rank).all(|at| match at == 0 || at == axis {
             true => shape[at] == shape_of_b[at],
             false => shape_of_b[at].is_one(),
         });
         rule_if_some!(channels = shape[axis].to_usize().ok().filter(|channels| *channels > 0));
         rule_if!(shape_of_b == shape || is_one_pixel);
-        rule_if_some!((codes_a, levels_a) = self.codes(a, form)?);
-        rule_if_some!((codes_b, levels_b) = self.codes(b, form)?);
+        rule_if_some!((codes_a, levels_a) = self.codes(a, layout)?);
+        rule_if_some!((codes_b, levels_b) = self.codes(b, layout)?);
         let mut chain = Chain::new(self.source, node);
         let limits = limits_of(&mut chain)?;
-        let output = self.take_levels(&mut chain, form)?;
+        let output = self.take_levels(&mut chain, layout)?;
         let levels = [levels_a, levels_b];
         let op = QuantizedArithmetic::new(operation, limits, levels, output.clone(), channels);
-        self.finish(&chain, op, &[codes_a, codes_b], output, form)
+        self.finish(&chain, op, &[codes_a, codes_b], output, layout)
     }
 
     /// Functions of one number between codes: each code becomes another one.
@@ -562,9 +562,9 @@ impl<'a> QuantizedTranslation<'a> {
         chain.push(next);
         let results = numbers.try_as_plain_ram()?;
         let results: &[f32; 256] = results.as_slice::<f32>()?.try_into()?;
-        let (codes, form) = value.codes.any()?;
+        let (codes, layout) = value.codes.any()?;
         let op = Requantize::of_function(from, to.clone(), results);
-        self.finish(&chain, op, &[codes], Some(to), form)
+        self.finish(&chain, op, &[codes], Some(to), layout)
     }
 
     /// Which input a node makes something of, number by number, if all others are one constant each.
@@ -606,7 +606,7 @@ impl<'a> QuantizedTranslation<'a> {
     fn padding(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if_some!(op = node.op_as::<Pad>());
         let value = self.value(node.inputs[0])?;
-        let form = value.form_of_codes(self.rank(node.inputs[0])?);
+        let layout = value.layout_of_codes(self.rank(node.inputs[0])?);
         rule_if_some!(levels = value.levels.filter(|levels| levels.are_the_same()));
         let mode = match &op.mode {
             PadMode::Constant(number) => {
@@ -618,13 +618,13 @@ impl<'a> QuantizedTranslation<'a> {
             }
             mode => mode.clone(),
         };
-        rule_if_some!((codes, _) = self.codes(node.inputs[0], form)?);
+        rule_if_some!((codes, _) = self.codes(node.inputs[0], layout)?);
         let mut pads = op.pads.clone();
-        if form == ChannelAxis::Second {
+        if layout == ChannelsLast {
             pads[1..].rotate_left(1);
         }
         let chain = Chain::new(self.source, node);
-        self.finish(&chain, Pad { pads, mode }, &[codes], Some(levels), form)
+        self.finish(&chain, Pad { pads, mode }, &[codes], Some(levels), layout)
     }
 
     /// What moves elements and does nothing else.
@@ -645,17 +645,17 @@ impl<'a> QuantizedTranslation<'a> {
             return Ok(Some(moved));
         }
         let of_last = if all_last { self.with_channels_last(node)? } else { None };
-        let (form, op) = match of_last {
-            Some(op) => (ChannelAxis::Second, op),
-            None => (ChannelAxis::Last, node.op.clone()),
+        let (layout, op) = match of_last {
+            Some(op) => (ChannelsLast, op),
+            None => (AsNumbers, node.op.clone()),
         };
         let mut inputs = tvec!();
         for input in &node.inputs {
-            rule_if_some!((codes, _) = self.codes(*input, form)?);
+            rule_if_some!((codes, _) = self.codes(*input, layout)?);
             inputs.push(codes);
         }
         let chain = Chain::new(self.source, node);
-        self.finish(&chain, op, &inputs, Some(levels), form)?;
+        self.finish(&chain, op, &inputs, Some(levels), layout)?;
         Ok(Some(Translated::Moved))
     }
 
@@ -689,12 +689,12 @@ impl<'a> QuantizedTranslation<'a> {
             rule_if_some!((next, _) = chain.successor()?);
             chain.push(next);
         }
-        rule_if_some!((mut codes, _) = self.codes(input, ChannelAxis::Second)?);
+        rule_if_some!((mut codes, _) = self.codes(input, ChannelsLast)?);
         rule_if_some!(last = ops.pop());
         for op in ops {
             codes = self.wire(&format!("{}.shuffle", chain.last().name), op, &[codes])?;
         }
-        self.finish(&chain, last, &[codes], Some(levels.clone()), ChannelAxis::Second)?;
+        self.finish(&chain, last, &[codes], Some(levels.clone()), ChannelsLast)?;
         Ok(Some(Translated::Moved))
     }
 
@@ -704,7 +704,7 @@ impl<'a> QuantizedTranslation<'a> {
         rule_if!(value.numbers.of_model.is_none());
         rule_if_some!(numbers = value.numbers.channels_last);
         rule_if_some!(op = self.with_channels_last(node)?);
-        self.finish(&Chain::new(self.source, node), op, &[numbers], None, ChannelAxis::Second)?;
+        self.finish(&Chain::new(self.source, node), op, &[numbers], None, ChannelsLast)?;
         Ok(Some(Translated::Moved))
     }
 

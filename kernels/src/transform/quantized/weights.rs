@@ -69,7 +69,7 @@ impl QuantizedTranslation<'_> {
         QuantizedWeights::of_numbers(&numbers, axis)
     }
 
-    /// Those of constants that were codes in the file.
+    /// The weights of constants that were codes in the file.
     pub fn weights_of_codes(&self, outlet: OutletId) -> Found<QuantizedWeights> {
         let node = self.source.node(outlet.node);
         if let Some(op) = node.op_as::<AxisOp>() {
