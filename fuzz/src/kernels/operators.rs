@@ -301,7 +301,7 @@ fn attention(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> 
     let mut of_values = of_keys.clone();
     of_values[rank - 1] = width;
     let (keys_input, values) = (some!(builder.source(&of_keys)), some!(builder.source(&of_values)));
-    let scores = some!(einsum(&format!("{batch}qd,{batch}kd->{batch}qk")));
+    let scores = some!(einsum(&format!("{batch}qx,{batch}kx->{batch}qk")));
     let mut scores = some!(builder.wire(scores, &[data, keys_input]));
     let scale = builder.number(0.5, rank);
     scores = some!(builder.wire(mul(), &[scores, scale]));
@@ -334,7 +334,7 @@ fn attention(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> 
     } else {
         some!(builder.wire(softmax, &[scores]))
     };
-    let output = some!(einsum(&format!("{batch}qk,{batch}kd->{batch}qd")));
+    let output = some!(einsum(&format!("{batch}qk,{batch}kx->{batch}qx")));
     Ok(builder.wire(output, &[weights, values]))
 }
 
