@@ -387,7 +387,12 @@ impl<const N: usize, const EIGHTS: usize, const R: usize> NibbleRows<'_, N, EIGH
         }
         let data_of_fours = self.data.map(|(of_fours, _)| &of_fours[..fours.len()]);
         let data_of_ones = self.data.map(|(_, of_ones)| of_ones);
-        let parameters = self.parameters.map(|all| of_rows::<N, C>(all, self.groups, first));
+        // A closure would be called for each row.
+        let [scales, zero_points] = self.parameters;
+        let parameters = [
+            of_rows::<N, C>(scales, self.groups, first),
+            of_rows::<N, C>(zero_points, self.groups, first),
+        ];
         let zeros = lanes.first_words(&[]);
         let mut totals = [[lanes.splat(0.); R]; C];
         let mut ahead =
