@@ -402,7 +402,7 @@ impl Case {
             let pairs = one.iter().zip(other);
             pairs.fold(0f32, |most, (one, other)| most.max((one - other).abs()))
         };
-        let mut within = 1e-4 + 1e-3 * most;
+        let mut within = tolerance(most);
         for node in self.model.nodes() {
             let Some(FakeQuantize { levels }) = node.op_as() else { continue };
             let by = ROUNDING / (levels - 1) as f32;
@@ -518,7 +518,7 @@ impl Case {
         }
         let finite = expected.iter().copied().filter(|it| it.is_finite());
         let most = finite.fold(0f32, |most, it| most.max(it.abs()));
-        let within = (1e-4 + 1e-3 * most) * part;
+        let within = tolerance(most) * part;
         let is_close = |(expected, found): (&f32, &f32)| {
             expected == found
                 || expected.is_nan() && found.is_nan()
@@ -545,4 +545,9 @@ impl Case {
 fn floats(tensor: &Tensor) -> Option<Vec<f32>> {
     let floats = tensor.cast_to::<f32>().ok()?.into_owned();
     floats.try_as_plain_ram().ok()?.as_slice::<f32>().map(<[f32]>::to_vec).ok()
+}
+
+/// How much results may differ of which this is the largest.
+fn tolerance(most: f32) -> f32 {
+    1e-4 + 1e-3 * most
 }
