@@ -9,7 +9,7 @@ use tract_core::ops::math;
 
 use crate::checks::expect_input_count;
 use crate::cost::{self, Cost};
-use crate::memory::{self, Scratch, floats, new_output};
+use crate::memory::{FLOATS_OF_LINE, Scratch, floats, new_output};
 use crate::product::Vectors;
 use crate::product::activation::{Activate, Activation};
 use crate::strided::{StridedAxis, broadcast_strides, copy_rows, merge_axes, row_begins};
@@ -17,9 +17,6 @@ use crate::threads::fill_rows;
 
 /// How many elements are computed at once, so that what is between two functions stays in the first-level cache.
 const BLOCK: usize = 1024;
-
-/// What threads share are whole lines of the cache, of so many elements.
-const LINE: usize = memory::LINE / size_of::<f32>();
 
 /// Rows of fewer elements are put together in a block.
 const SHORT: usize = 256;
@@ -415,8 +412,10 @@ impl EvalOp for Elementwise {
         let (blocks, count) = self.blocks();
         let costs = self.steps.iter().map(|step| step.cost().of(output.len()));
         let work = costs.fold(0, usize::saturating_add);
-        fill_rows(output.try_as_plain_ram_mut()?.as_slice_mut()?, LINE, work, |line, output| {
-            self.fill(&layout, &elements, (&blocks, count), line * LINE, output)
+        let mut view = output.try_as_plain_ram_mut()?;
+        fill_rows(view.as_slice_mut()?, FLOATS_OF_LINE, work, |line, output| {
+            let first = line * FLOATS_OF_LINE;
+            self.fill(&layout, &elements, (&blocks, count), first, output)
         })?;
         Ok(tvec!(output.into_tvalue()))
     }

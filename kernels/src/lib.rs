@@ -136,6 +136,8 @@ pub use grouped::GroupedProduct;
 pub use isa::Vectors;
 pub use lazy::{LazyConst, LazyTensor};
 pub use memory::{ask_for_large_pages, large_pages, tensor_of_parts};
+#[doc(hidden)]
+pub use operator::map_unchanged_axes;
 pub use product::gelu;
 pub use quantized::FakeQuantize;
 pub use resize::Taps;

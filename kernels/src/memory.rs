@@ -14,6 +14,9 @@ use crate::threads::fill_rows;
 /// A line of the cache, in bytes: the longest vector of a processor, too.
 pub(crate) const LINE: usize = 64;
 
+/// How many elements of type F32 a line has. Threads share whole lines.
+pub(crate) const FLOATS_OF_LINE: usize = LINE / size_of::<f32>();
+
 /// Asks for a line of the cache, if the machine can.
 ///
 /// It comes into the second-level cache: the first one waits for too few lines at once. To ask for them there took 1.4 times as long for

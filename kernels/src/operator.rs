@@ -3,6 +3,8 @@
 //! The macros are for the crates above, too. Where they are called, tract's names are in scope, by
 //! `use tract_core::internal::*`.
 
+use tract_core::internal::*;
+
 /// `Op` of a typed operator: its name, and what other methods of it give, as in
 /// `impl_op!(Softmax, "Softmax", info = |op| vec![format!("axis: {}", op.axis)])`.
 ///
@@ -130,6 +132,20 @@ macro_rules! pass_axes {
             Ok(Some(AxisChangeConsequence::new(model, node, None, change)))
         }
     };
+}
+
+/// The axes of an operator that changes some axes of its first input, and whose output has all others as they are.
+#[doc(hidden)]
+pub fn map_unchanged_axes(
+    inputs: &[&TypedFact],
+    outputs: &[&TypedFact],
+    is_changed: impl Fn(usize) -> bool,
+) -> TractResult<AxesMapping> {
+    let mut mapping = AxesMapping::disconnected(inputs, outputs)?;
+    for axis in (0..inputs[0].rank()).filter(|axis| !is_changed(*axis)) {
+        mapping = mapping.linking((InOut::In(0), axis), (InOut::Out(0), axis))?;
+    }
+    Ok(mapping)
 }
 
 /// Whether an operator is of one of some types.

@@ -7,7 +7,7 @@ use tract_core::internal::*;
 
 use crate::checks::{expect_input_count, extent};
 use crate::cost;
-use crate::memory::{self, Scratch, filled_output, floats};
+use crate::memory::{FLOATS_OF_LINE, Scratch, filled_output, floats};
 use crate::product::{Vectors, load, store};
 use crate::sums::fold_row;
 use crate::threads::fill_rows;
@@ -93,9 +93,6 @@ const BLOCK: usize = 1024;
 /// So many rows are added to each other before they are added to others: the more are added one after the other, the more a sum is
 /// rounded.
 const ROWS: usize = 512;
-
-/// What threads share are whole lines of the cache, of so many elements.
-const LINE: usize = memory::LINE / size_of::<f32>();
 
 /// Rows of fewer elements are reduced several at once.
 const SHORT: usize = 64;
@@ -307,7 +304,7 @@ impl ReductionOfAxes {
                     Ok(())
                 });
             }
-            let of_threads = if size < SHORT { size } else { LINE };
+            let of_threads = if size < SHORT { size } else { FLOATS_OF_LINE };
             fill_rows(output, of_threads, work, |first, mut output| {
                 let mut at = first * of_threads;
                 while !output.is_empty() {

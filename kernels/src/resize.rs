@@ -6,6 +6,7 @@ use tract_core::internal::*;
 use crate::checks::{expect_inputs, extent};
 use crate::cost;
 use crate::memory::{elements, filled_output, floats};
+use crate::operator::map_unchanged_axes;
 use crate::product::Vectors;
 use crate::strided::copy_rows;
 use crate::threads::fill_rows;
@@ -268,12 +269,7 @@ impl TypedOp for ResizeAxes {
         inputs: &[&TypedFact],
         outputs: &[&TypedFact],
     ) -> TractResult<AxesMapping> {
-        let mut mapping = AxesMapping::disconnected(inputs, outputs)?;
-        for axis in (0..inputs[0].rank()).filter(|axis| self.axes.iter().all(|it| it.axis != *axis))
-        {
-            mapping = mapping.linking((InOut::In(0), axis), (InOut::Out(0), axis))?;
-        }
-        Ok(mapping)
+        map_unchanged_axes(inputs, outputs, |axis| self.axes.iter().any(|it| it.axis == axis))
     }
 
     fn change_axes(

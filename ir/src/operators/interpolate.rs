@@ -3,7 +3,7 @@ mod table;
 
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{ensure_allocatable, expect_input_count};
-use tract_openvino_kernels::{Taps, register_movement};
+use tract_openvino_kernels::{Taps, map_unchanged_axes, register_movement};
 
 use super::{SetSymbols, check_volume, impl_op, set_symbols};
 pub(crate) use coordinates::{Coordinates, Nearest};
@@ -216,13 +216,9 @@ impl TypedOp for Interpolate {
         inputs: &[&TypedFact],
         outputs: &[&TypedFact],
     ) -> TractResult<AxesMapping> {
-        let mut mapping = AxesMapping::disconnected(inputs, outputs)?;
-        for axis in 0..inputs[0].rank() {
-            if self.axes.iter().all(|resized| resized.axis != axis) {
-                mapping = mapping.linking((InOut::In(0), axis), (InOut::Out(0), axis))?;
-            }
-        }
-        Ok(mapping)
+        map_unchanged_axes(inputs, outputs, |axis| {
+            self.axes.iter().any(|resized| resized.axis == axis)
+        })
     }
 
     fn change_axes(

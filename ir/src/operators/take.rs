@@ -202,6 +202,18 @@ pub(super) fn take(data: &Tensor, axis: usize, positions: &[usize]) -> TractResu
     take_runs("Take", data, axis, &runs)
 }
 
+/// What elements are taken of along an axis, which then has another size.
+fn taken_fact(
+    data: &TypedFact,
+    axis: usize,
+    len: impl FnOnce(&TDim) -> TDim,
+) -> TractResult<TVec<TypedFact>> {
+    let mut shape = data.shape.to_tvec();
+    ensure!(axis < shape.len(), "Take: axis is {axis}, but must be in [0, {})", shape.len());
+    shape[axis] = len(&shape[axis]);
+    Ok(tvec!(data.datum_type.fact(shape)))
+}
+
 /// Takes elements along an axis whose size is a symbol.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Take {
@@ -229,15 +241,7 @@ impl EvalOp for Take {
 
 impl TypedOp for Take {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let mut shape = inputs[0].shape.to_tvec();
-        ensure!(
-            self.axis < shape.len(),
-            "Take: axis is {}, but must be in [0, {})",
-            self.axis,
-            shape.len()
-        );
-        shape[self.axis] = self.positions.len(&shape[self.axis]);
-        Ok(tvec!(inputs[0].datum_type.fact(shape)))
+        taken_fact(inputs[0], self.axis, |size| self.positions.len(size))
     }
 
     fn change_axes(
@@ -317,15 +321,7 @@ impl EvalOp for DynSlice {
 
 impl TypedOp for DynSlice {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let mut shape = inputs[0].shape.to_tvec();
-        ensure!(
-            self.axis < shape.len(),
-            "Take: axis is {}, but must be in [0, {})",
-            self.axis,
-            shape.len()
-        );
-        shape[self.axis] = self.len.clone();
-        Ok(tvec!(inputs[0].datum_type.fact(shape)))
+        taken_fact(inputs[0], self.axis, |_| self.len.clone())
     }
 
     set_symbols!(len);

@@ -7,6 +7,7 @@ use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::{logic, math};
 use tract_openvino_kernels::checks::listed;
 
+use super::sizes::Relation;
 use crate::context::LayerContext;
 use crate::operators::activation;
 use crate::operators::arithmetic::Arithmetic;
@@ -254,16 +255,6 @@ fn squared_difference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 }
 
 // Comparisons, logic, bits.
-
-#[derive(Clone, Copy)]
-enum Relation {
-    Equal,
-    NotEqual,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
-}
 
 /// **Equal-1**, **NotEqual-1**, **Less-1**, **LessEqual-1**, **Greater-1**, **GreaterEqual-1**: a boolean for
 /// each pair of elements.

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
-use tract_openvino_kernels::register_check;
+use tract_openvino_kernels::{map_unchanged_axes, register_check};
 
 use crate::typed_op::impl_op;
 
@@ -75,13 +75,9 @@ impl TypedOp for LeastSizes {
         outputs: &[&TypedFact],
     ) -> TractResult<AxesMapping> {
         // The axes that are checked stay as they are: tract may not take elements out before the check.
-        let mut axes = AxesMapping::disconnected(inputs, outputs)?;
-        for axis in 0..outputs[0].rank() {
-            if self.least.iter().all(|(checked, _)| *checked != axis) {
-                axes = axes.linking((InOut::Out(0), axis), (InOut::In(0), axis))?;
-            }
-        }
-        Ok(axes)
+        map_unchanged_axes(inputs, outputs, |axis| {
+            self.least.iter().any(|(checked, _)| *checked == axis)
+        })
     }
 
     fn change_axes(

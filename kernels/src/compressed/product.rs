@@ -185,17 +185,11 @@ impl PreparedRows<'_> {
         match data {
             #[cfg(target_arch = "x86_64")]
             PreparedData::Nibbles512(data) => {
-                let copies = &mut parameters.copies;
-                let parameters = matrix.followed_parameters(rows, instructions.lanes(), copies)?;
-                let task = FewRowsTask { matrix, bytes, parameters, data, output };
-                data.digits.lanes.enter(task);
+                data.multiply(matrix, rows, bytes, &mut parameters.copies, output)?;
             }
             #[cfg(target_arch = "x86_64")]
             PreparedData::Nibbles256(data) => {
-                let copies = &mut parameters.copies;
-                let parameters = matrix.followed_parameters(rows, instructions.lanes(), copies)?;
-                let task = FewRowsTask { matrix, bytes, parameters, data, output };
-                data.digits.lanes.enter(task);
+                data.multiply(matrix, rows, bytes, &mut parameters.copies, output)?;
             }
             #[cfg(target_arch = "x86_64")]
             PreparedData::Bytes512(data) => {

@@ -8,7 +8,7 @@ use tract_core::ops::cnn::PoolSpec;
 
 use crate::checks::check_volume;
 use crate::cost;
-use crate::memory::{LINE, Scratch};
+use crate::memory::{FLOATS_OF_LINE, Scratch};
 use crate::product::{OperandA, Output, Shares, Tile, Vectors, load, row_panels, store};
 use crate::threads::{Division, fill_rows};
 
@@ -451,8 +451,7 @@ impl PatchLayout {
 
 /// So many elements, or more: an odd number of lines of the cache.
 fn odd_lines(elements: usize) -> usize {
-    const OF_LINE: usize = LINE / size_of::<f32>();
-    (elements.div_ceil(OF_LINE) | 1) * OF_LINE
+    (elements.div_ceil(FLOATS_OF_LINE) | 1) * FLOATS_OF_LINE
 }
 
 /// Memory for channels in a distance.

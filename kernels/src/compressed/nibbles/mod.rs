@@ -14,6 +14,11 @@
 mod avx2;
 mod vnni;
 
+use std::ops::Range;
+
+use pulp::bytemuck::cast_slice;
+use tract_core::prelude::TractResult;
+
 use super::digits::{DigitRows, SplitRow};
 use super::matrix::{CompressedMatrix, FewRowsTask, LEAST_GROUP, ParameterType, TypedParameters};
 use crate::isa::{Lanes, On};
@@ -224,8 +229,7 @@ fn numbers_of_lanes<L: Multiply<N>, const N: usize, const V: usize>(
         for (words, place) in words.iter_mut().zip(const { places_of_lanes::<N>(V) }) {
             let begin = place + first;
             let part = &numbers[begin.min(numbers.len())..(begin + count).min(numbers.len())];
-            // SAFETY: any bytes are such.
-            *words = lanes.first_words(unsafe { part.align_to().1 });
+            *words = lanes.first_words(cast_slice(part));
         }
         let words = lanes.transpose(words);
         for number in 0..count {
@@ -269,6 +273,21 @@ impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize> NibbleDigits<L, N
         });
         let tiles = tiles.collect::<Option<_>>()?;
         Some(NibbleDigits { digits, tiles, groups_of_lanes })
+    }
+
+    /// The products with some rows of the matrix, whose codes these bytes are: for each row of data, a number for each of them. `copies` is
+    /// room for their scales and zero points.
+    pub fn multiply<'a>(
+        &'a self,
+        matrix: &'a CompressedMatrix,
+        rows: Range<usize>,
+        bytes: &'a [u8],
+        copies: &'a mut [Vec<u8>; 2],
+        output: &'a mut [&mut [f32]],
+    ) -> TractResult<()> {
+        let parameters = matrix.followed_parameters(rows, N, copies)?;
+        self.digits.lanes.enter(FewRowsTask { matrix, bytes, parameters, data: self, output });
+        Ok(())
     }
 }
 
