@@ -8,10 +8,10 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
-use tract_openvino_kernels::WithKernels;
+use tract_openvino_kernels::{Vectors, WithKernels};
 
 /// Rows, columns and steps: of BERT, and of convolutions of ResNet-50.
 const SHAPES: [[usize; 3]; 5] =
@@ -19,7 +19,7 @@ const SHAPES: [[usize; 3]; 5] =
 
 fn main() -> TractResult<()> {
     let peak = fastest(|| {
-        black_box(Arch::new().dispatch(Peak));
+        black_box(Vectors::detect().run(Peak));
     });
     let peak = Peak::operations() / peak.as_secs_f64() / 1e9;
     println!("peak: {peak:.0} GFLOPS");
@@ -85,7 +85,7 @@ impl Peak {
                 S::F32_LANES
             }
         }
-        (2 * ROUNDS * SUMS * Arch::new().dispatch(Lanes)) as f64
+        (2 * ROUNDS * SUMS * Vectors::detect().run(Lanes)) as f64
     }
 }
 

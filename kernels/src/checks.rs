@@ -8,12 +8,14 @@ use tract_core::internal::*;
 /// The most elements of an output: its sizes may be computed from numbers in a file.
 pub const MAX_OUTPUT_ELEMENTS: usize = power_of_two(32);
 
-/// So many bits to the left of 1, or the largest `usize` where it has fewer bits.
+/// A power of two as a limit of sizes. Where a `usize` has 32 bits it is 2³⁰ at most: no tensor has more elements there, and two of
+/// them can be added.
 pub const fn power_of_two(exponent: u32) -> usize {
-    match 1usize.checked_shl(exponent) {
-        Some(power) => power,
-        None => usize::MAX,
-    }
+    1 << capped(exponent, usize::BITS)
+}
+
+const fn capped(exponent: u32, bits: u32) -> u32 {
+    if exponent < bits - 2 { exponent } else { bits - 2 }
 }
 
 /// The product of some sizes of a tensor, or `usize::MAX` if it does not fit: then the tensor has no elements.
@@ -24,6 +26,22 @@ pub(crate) fn extent(sizes: &[usize]) -> usize {
 /// The product of sizes, or `None` if it does not fit: a model may state any sizes.
 pub fn volume<'a>(sizes: impl IntoIterator<Item = &'a usize>) -> Option<usize> {
     sizes.into_iter().try_fold(1usize, |volume, size| volume.checked_mul(*size))
+}
+
+/// A dimension that is known, as a size. (tract's `to_usize` cuts off the sign, and the bits that a `usize` does not have.)
+///
+/// # Errors
+///
+/// The dimension is an expression of symbols, negative, or more than a tensor in memory may have.
+pub fn known_size(dim: &TDim) -> TractResult<usize> {
+    size_up_to(isize::MAX as u64, dim)
+}
+
+fn size_up_to(most: u64, dim: &TDim) -> TractResult<usize> {
+    let number = dim.to_i64()?;
+    let size = u64::try_from(number).ok().filter(|size| *size <= most);
+    let size = size.and_then(|size| usize::try_from(size).ok());
+    size.with_context(|| format!("a dimension is {number}, but must be from 0 to {most}"))
 }
 
 /// Dimensions as a user writes them, like `[2, N, 3]`, for errors. (The `Debug` text of a `TDim` is `Sym(N)`.)
@@ -137,29 +155,84 @@ pub fn checked_volume(operator: &str, shape: &[usize]) -> TractResult<usize> {
     })
 }
 
+/// Checks the sizes of an operator's output that are known when the model is loaded. tract takes a size for what is left of it in a
+/// `usize`: 2³² + 1 for 1, where that has 32 bits. Negative sizes are left to [`checked_volume`], for which they are large ones.
+///
+/// # Errors
+///
+/// A size is more than a tensor in memory may have.
+pub fn check_addressable(operator: &str, shape: &[TDim]) -> TractResult<()> {
+    check_addresses(isize::MAX as i64, operator, shape)
+}
+
+fn check_addresses(most: i64, operator: &str, shape: &[TDim]) -> TractResult<()> {
+    let fits = |dim: &TDim| dim.as_i64().is_none_or(|size| (-most..=most).contains(&size));
+    ensure!(
+        shape.iter().all(fits),
+        "{operator}: an output of shape {} has more than {MAX_OUTPUT_ELEMENTS} elements",
+        listed(shape)
+    );
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model_cases::MANY;
 
     #[test]
     fn outputs_have_a_limit() {
-        assert_eq!(checked_volume("Take", &[1 << 16, 1 << 16]).unwrap(), 1 << 32);
-        assert_eq!([31, 64, 200].map(power_of_two), [1 << 31, usize::MAX, usize::MAX]);
-        let many = 1 << 40;
         assert_eq!(
-            [&[2, 3][..], &[], &[many, many, 0], &[many, many]].map(extent),
+            checked_volume("Take", &[MAX_OUTPUT_ELEMENTS / 2, 2]).unwrap(),
+            MAX_OUTPUT_ELEMENTS
+        );
+        checked_volume("Take", &[MAX_OUTPUT_ELEMENTS, 2]).unwrap_err();
+        assert_eq!([0, 29, 200].map(power_of_two), [1, 1 << 29, 1 << (usize::BITS - 2)]);
+        assert_eq!([0, 29, 30, 32, 40].map(|it| capped(it, 32)), [0, 29, 30, 30, 30]);
+        assert_eq!([32, 40, 70].map(|it| capped(it, 64)), [32, 40, 62]);
+        assert_eq!(
+            [&[2, 3][..], &[], &[MANY, MANY, 0], &[MANY, MANY]].map(extent),
             [6, 1, 0, usize::MAX]
         );
-        assert_eq!(checked_volume("Take", &[1 << 40, 1 << 20, 0]).unwrap(), 0);
+        assert_eq!(checked_volume("Take", &[MANY, 1 << 10, 0]).unwrap(), 0);
         checked_volume("Take", &[usize::MAX, usize::MAX, 0]).unwrap_err();
         checked_volume("Take", &[1 << 16, 1 << 16, 2]).unwrap_err();
-        checked_volume("Take", &[1 << 32, 1 << 32]).unwrap_err();
+        checked_volume("Take", &[MANY, MANY]).unwrap_err();
+    }
+
+    #[test]
+    fn dimensions_that_are_no_size() {
+        let most = u64::from(i32::MAX.unsigned_abs());
+        assert_eq!(size_up_to(most, &i32::MAX.to_dim()).unwrap(), i32::MAX as usize);
+        // Cut off, the last one would be 3.
+        for number in [-1i64, 1 << 31, (1i64 << 32) + 3] {
+            let error = size_up_to(most, &number.to_dim()).unwrap_err().to_string();
+            assert_eq!(error, format!("a dimension is {number}, but must be from 0 to 2147483647"));
+        }
+        known_size(&i64::MIN.to_dim()).unwrap_err();
+        known_size(&SymbolScope::default().sym("N").to_dim()).unwrap_err();
+    }
+
+    #[test]
+    fn sizes_that_would_be_cut_off() {
+        let scope = SymbolScope::default();
+        let n = scope.sym("N").to_dim();
+        let check =
+            |size: i64| check_addresses(i32::MAX.into(), "Tile", &[n.clone(), size.to_dim()]);
+        for size in [0, 7, i32::MAX.into(), -1] {
+            check(size).unwrap();
+        }
+        for size in [1 << 31, 1i64 << 32, (1i64 << 32) + 1, 1 - (1i64 << 32)] {
+            let error = check(size).unwrap_err().to_string();
+            assert!(error.contains(&format!("of shape [N, {size}] has more than")), "{error}");
+        }
+        check_addressable("Tile", &[n, (isize::MAX as i64).to_dim()]).unwrap();
     }
 
     #[test]
     fn memory_that_is_not_there() {
         ensure_allocatable("Take", 1 << 25).unwrap();
-        for bytes in [isize::MAX as usize, usize::MAX] {
+        for bytes in [isize::MAX as usize + 1, usize::MAX] {
             let error = ensure_allocatable("Take", bytes).unwrap_err().to_string();
             assert_eq!(error, format!("Take: no memory for {bytes} bytes"));
         }

@@ -9,6 +9,7 @@ use tract_core::ops::math;
 
 use crate::checks::expect_input_count;
 use crate::cost::{self, Cost};
+use crate::isa::{max_or_second, min_or_second};
 use crate::memory::{FLOATS_OF_LINE, Scratch, floats, new_output};
 use crate::product::Vectors;
 use crate::product::activation::{Activate, Activation};
@@ -153,10 +154,10 @@ impl WithSimd for Combine<'_> {
             Binary::Mul => each(simd, operands, output, |a, b| simd.mul_f32s(a, b)),
             Binary::Div => each(simd, operands, output, |a, b| simd.div_f32s(a, b)),
             Binary::Min => {
-                each(simd, operands, output, |a, b| other_of_nan(a, b, simd.min_f32s(a, b)))
+                each(simd, operands, output, |a, b| other_of_nan(a, b, min_or_second(simd, a, b)))
             }
             Binary::Max => {
-                each(simd, operands, output, |a, b| other_of_nan(a, b, simd.max_f32s(a, b)))
+                each(simd, operands, output, |a, b| other_of_nan(a, b, max_or_second(simd, a, b)))
             }
             Binary::Prelu => each(simd, operands, output, |x, slope| {
                 let is_below = simd.less_than_f32s(x, simd.splat_f32s(0.));

@@ -198,6 +198,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "there are no threads")]
     fn threads_read_it_once() -> TractResult<()> {
         let (allowed, count) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicUsize::new(0)));
         for _ in 0..100 {
@@ -219,7 +220,7 @@ mod tests {
         for (dt, shape) in [
             (DatumType::String, &[1][..]),
             (DatumType::U8, &[usize::MAX, 2]),
-            (DatumType::F64, &[1 << 60]),
+            (DatumType::F64, &[usize::MAX / 4]),
         ] {
             assert!(LazyTensor::of_parts(dt, shape, |_, _| Ok(())).is_err(), "{dt:?} {shape:?}");
         }

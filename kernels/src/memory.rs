@@ -435,8 +435,14 @@ mod tests {
         assert!(Aligned::new(1u8, 0).clone().is_empty());
     }
 
+    /// Other tests may have run on this thread.
+    fn keep_nothing() {
+        KEPT.with_borrow_mut(Vec::clear);
+    }
+
     #[test]
     fn a_thread_uses_its_memory_again() {
+        keep_nothing();
         let places = || {
             let (large, small) = (Scratch::new(1000), Scratch::new(10));
             assert_eq!((large.len(), small.len()), (1000, 10));
@@ -451,6 +457,7 @@ mod tests {
 
     #[test]
     fn a_thread_keeps_some_memory_only() {
+        keep_nothing();
         let kept = || KEPT.with_borrow(|kept| kept.iter().map(Aligned::room).sum::<usize>());
         let several: Vec<Scratch> = (0..5).map(|_| Scratch::new(MOST / 2)).collect();
         let last = several[4].as_ptr();

@@ -3,7 +3,7 @@
 use tract_core::internal::*;
 use tract_core::ops::array::Slice;
 
-use crate::checks::expect_inputs;
+use crate::checks::{expect_inputs, known_size};
 use crate::strided::{Run, concatenated};
 
 /// What tract's Slice gives, on the threads that share this work.
@@ -28,7 +28,7 @@ impl EvalOp for SliceOfAxis {
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let [data] = expect_inputs("SliceOfAxis", ["data"], &inputs)?;
         let Slice { axis, start, end } = &self.0;
-        let [begin, end] = [start, end].map(|it| it.eval(ctx.symbols).to_usize());
+        let [begin, end] = [start, end].map(|it| known_size(&it.eval(ctx.symbols)));
         let (begin, end) = (begin?, end?);
         let mut shape: TVec<usize> = data.shape().into();
         ensure!(

@@ -7,6 +7,7 @@ use tract_core::internal::*;
 
 use crate::checks::{expect_inputs, extent};
 use crate::cost;
+use crate::isa::max_or_second;
 use crate::memory::{filled_output, floats};
 use crate::product::activation::exp;
 use crate::product::{Output, PARTS, Shares, Tile, Vectors, load, store};
@@ -35,7 +36,7 @@ pub(crate) fn softmax_of_row<S: Simd>(simd: S, row: &mut [f32], sink: Option<f32
     let mut greatest = simd.splat_f32s(f32::NEG_INFINITY);
     let mut vectors = row.chunks_exact(S::F32_LANES);
     for part in &mut vectors {
-        greatest = simd.max_f32s(load(simd, part), greatest);
+        greatest = max_or_second(simd, load(simd, part), greatest);
     }
     let rest = vectors.remainder().iter().copied();
     let greatest = rest.chain(sink).fold(simd.reduce_max_f32s(greatest), f32::max);
@@ -98,7 +99,7 @@ impl WithSimd for SoftmaxColumns<'_> {
             let places = first - columns.start..end - columns.start;
             let mut greatest = simd.splat_f32s(f32::NEG_INFINITY);
             for row in 0..rows {
-                greatest = simd.max_f32s(of_row(row), greatest);
+                greatest = max_or_second(simd, of_row(row), greatest);
             }
             let mut sums = simd.splat_f32s(0.);
             for row in 0..rows {

@@ -27,3 +27,10 @@ pub use data_set::DataSet;
 pub use numpy::{Npz, save_npz, tensor_of_npy, write_npy};
 pub use stage::{Stage, StagedModel};
 pub use tensor_file::{load_tensor_file, save_tensor_file, tensor_proto};
+
+/// So many elements along an axis that those of two such axes cannot be counted. For tests of tensors without elements, whose
+/// sizes take neither memory nor time.
+pub const MANY: usize = 1 << (usize::BITS / 8 * 5);
+
+/// So many elements that there is no memory for them, if each takes four bytes.
+pub const TOO_MANY: usize = 1 << if usize::BITS > 40 { 40 } else { usize::BITS - 3 };

@@ -325,7 +325,9 @@ impl TensorStorage for Pages {
             CachePrecision::F32 => size_of::<f32>(),
             CachePrecision::U8 => 1,
         };
-        self.sequences.len() * self.length * self.layout.width * of_element
+        // Sequences share pages, so that all of them may be more than there is memory for.
+        let sizes = [self.sequences.len(), self.length, self.layout.width];
+        sizes.into_iter().fold(of_element, usize::saturating_mul)
     }
 
     fn is_empty(&self) -> bool {

@@ -88,10 +88,13 @@ impl DequantizedConst {
         scale: Option<Tensor>,
     ) -> TractResult<DequantizedConst> {
         let bytes = bytes.into();
-        let bits = checks::volume(shape).and_then(|count| count.checked_mul(format.bits()));
+        // Of 64 bits: there may be more bits than addresses.
+        let [codes, found] =
+            [shape, bytes.shape()].map(|shape| Some(checks::volume(shape)? as u64));
+        let bits = codes.and_then(|count| count.checked_mul(format.bits() as u64));
         ensure!(
             bytes.datum_type() == DatumType::U8
-                && bits.is_some_and(|bits| checks::volume(bytes.shape()) >= Some(bits.div_ceil(8))),
+                && bits.is_some_and(|bits| found >= Some(bits.div_ceil(8))),
             "DequantizedConst: the codes are {bytes:?}, but must be the bytes of a tensor of {format:?} of shape {shape:?}"
         );
         DequantizedConst::of_parts(bytes, Some(format), shape.into(), zero_point, scale)

@@ -20,6 +20,7 @@
 
 use std::arch::x86_64::*;
 
+use super::scale::scale_of;
 use crate::isa::{Avx512Vnni, Isa, Lanes, On};
 use crate::memory::Scratch;
 
@@ -84,10 +85,6 @@ impl<L: Copy, S: SplitRow<L>> On<L> for SplitRows<'_, S> {
     }
 }
 
-/// The least number, but 0, that may be the largest one of a scale, so that this, and a sixteenth of it, has all its bits: subnormal ones
-/// are slow.
-const LEAST_SPLIT: f32 = f32::from_bits((127 - 96) << 23);
-
 /// The scales of numbers of which these are the largest ones, without signs, where whole numbers go up to the most; and whether all can
 /// be [split](SplitRow::split_row).
 #[inline(always)]
@@ -100,8 +97,9 @@ pub(super) fn scales_of<L: Lanes<N>, const N: usize>(
     lanes.store(&mut numbers, largest);
     let mut can_split = true;
     for number in &mut numbers {
-        can_split &= (*number == 0.) | ((*number >= LEAST_SPLIT) & (*number <= f32::MAX));
-        *number = number.max(LEAST_SPLIT) / most;
+        let (scale, fits) = scale_of(*number, most);
+        can_split &= fits;
+        *number = scale;
     }
     (lanes.load(&numbers), can_split)
 }

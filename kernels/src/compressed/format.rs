@@ -33,7 +33,7 @@ impl Format {
     }
 
     /// Whether codes are signed integers.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))]
     pub(super) fn is_signed(self) -> bool {
         [Format::I8, Format::I4].contains(&self)
     }
@@ -101,13 +101,6 @@ fn all<T, const COUNT: usize>(parts: &[T]) -> &[T; COUNT] {
     }
 }
 
-/// The codes of four bits of even places, and those of odd ones.
-#[inline(always)]
-fn halves<const N: usize>(bytes: &[u8]) -> [[u8; N]; 2] {
-    let bytes: &[u8; N] = all(bytes);
-    [bytes.map(|byte| byte & 15), bytes.map(|byte| byte >> 4)]
-}
-
 macro_rules! formats {
     ($($name:ident: $bits:literal, $of_words:expr, |$lanes:ident, $bytes:ident| $decode:expr;)*) => {$(
         pub(super) struct $name;
@@ -151,11 +144,9 @@ formats! {
         [lanes.of_u8(first), lanes.of_u8(second)]
     };
     I4: 4, L::nibbles_of_words::<true>, |lanes, bytes| {
-        let [even, odd] = halves(bytes).map(|codes| codes.map(|code| (code ^ 8).wrapping_sub(8)));
-        [lanes.of_i8(&even), lanes.of_i8(&odd)]
+        lanes.of_nibbles::<true>(all(bytes))
     };
     U4: 4, L::nibbles_of_words::<false>, |lanes, bytes| {
-        let [even, odd] = halves(bytes);
-        [lanes.of_u8(&even), lanes.of_u8(&odd)]
+        lanes.of_nibbles::<false>(all(bytes))
     };
 }

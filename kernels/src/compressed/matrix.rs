@@ -66,7 +66,7 @@ impl CompressedMatrix {
         };
         let is_whole = depth.is_multiple_of(group)
             && (group == depth || group.is_multiple_of(LEAST_GROUP))
-            && (depth * format.bits()).is_multiple_of(8);
+            && (depth % 8 * format.bits()).is_multiple_of(8);
         if !is_whole {
             return Ok(Err(format!(
                 "rows of {depth} codes of {} bits have groups of {group}, but must have whole bytes, and groups of \
@@ -100,7 +100,9 @@ impl CompressedMatrix {
 
     /// The bytes of a row.
     pub fn row_bytes(&self) -> usize {
-        self.depth * self.format.bits() / 8
+        // Not all bits of a row, which may be more than addresses.
+        let bits = self.format.bits();
+        self.depth / 8 * bits + self.depth % 8 * bits / 8
     }
 
     /// The bytes of all rows. They may have to be read first, which threads share: to be called before they share other work.

@@ -9,7 +9,8 @@
 //! * `matrix.rs` says what is compressed how;
 //! * `format.rs` has the formats of codes;
 //! * `digits.rs` has few rows of data as whole numbers, where they can be such: `nibbles` multiplies them with codes of 4 bits (AVX2, or
-//!   AVX-512 with VNNI), and `bytes.rs` with codes of 8 bits that are one group in a row (AVX-512 with VNNI);
+//!   AVX-512 with VNNI), and `bytes.rs` with codes of 8 bits that are one group in a row (AVX-512 with VNNI), and
+//!   `wasm.rs` does both on WebAssembly;
 //! * `dots.rs` multiplies other few rows, in floats;
 //! * `dynamic.rs` multiplies many rows that may be rounded to bytes;
 //! * `unpack.rs` makes numbers of codes;
@@ -30,9 +31,13 @@ mod matrix;
 #[cfg(target_arch = "x86_64")]
 mod nibbles;
 mod product;
+#[cfg(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))]
+mod scale;
 #[cfg(test)]
 mod tests;
 mod unpack;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm;
 
 pub use constant::{DequantizedConst, combine};
 pub use format::Format;

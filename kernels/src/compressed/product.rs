@@ -7,10 +7,14 @@ use tract_core::internal::*;
 use super::dots::FloatData;
 use super::matrix::{CompressedMatrix, FewRowsTask, GroupParameters};
 use super::unpack::UnpackPanel;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use super::wasm::CodeDigits;
 #[cfg(target_arch = "x86_64")]
 use super::{bytes::ByteDigits, dynamic, nibbles::NibbleDigits};
 use crate::cost;
 use crate::isa::Instructions;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx2, Avx512Vnni, Isa};
 use crate::memory::Scratch;
@@ -141,14 +145,20 @@ enum PreparedData {
     Nibbles512(NibbleDigits<Avx512Vnni, 16, 2>),
     #[cfg(target_arch = "x86_64")]
     Nibbles256(NibbleDigits<Avx2, 8, 1>),
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    Codes128(CodeDigits),
     Floats(FloatData),
 }
 
-impl PreparedRows<'_> {
-    fn new<'a>(matrix: &'a CompressedMatrix, data: &[f32]) -> PreparedRows<'a> {
-        let instructions = Instructions::detect();
-        #[cfg(target_arch = "x86_64")]
-        let digits = match (matrix.format.bits(), instructions.avx512_vnni(), instructions.avx2()) {
+impl PreparedData {
+    /// Digits, if the codes of the matrix meet such, and the numbers have some.
+    #[cfg(target_arch = "x86_64")]
+    fn of_digits(
+        instructions: Instructions,
+        matrix: &CompressedMatrix,
+        data: &[f32],
+    ) -> Option<PreparedData> {
+        match (matrix.format.bits(), instructions.avx512_vnni(), instructions.avx2()) {
             (4, Some(lanes), _) => {
                 NibbleDigits::new(lanes, matrix, data).map(PreparedData::Nibbles512)
             }
@@ -159,11 +169,38 @@ impl PreparedRows<'_> {
                 ByteDigits::of(lanes, matrix, data).map(PreparedData::Bytes512)
             }
             _ => None,
-        };
-        #[cfg(not(target_arch = "x86_64"))]
-        let digits = None;
+        }
+    }
+
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    fn of_digits(
+        instructions: Instructions,
+        matrix: &CompressedMatrix,
+        data: &[f32],
+    ) -> Option<PreparedData> {
+        match instructions {
+            Instructions::Simd128(lanes) if matrix.format.bits() <= 8 => {
+                CodeDigits::new(lanes, matrix, data).map(PreparedData::Codes128)
+            }
+            _ => None,
+        }
+    }
+
+    #[cfg(not(any(
+        target_arch = "x86_64",
+        all(target_arch = "wasm32", target_feature = "simd128")
+    )))]
+    fn of_digits(_: Instructions, _: &CompressedMatrix, _: &[f32]) -> Option<PreparedData> {
+        None
+    }
+}
+
+impl PreparedRows<'_> {
+    fn new<'a>(matrix: &'a CompressedMatrix, data: &[f32]) -> PreparedRows<'a> {
+        let instructions = Instructions::detect();
         let floats = || PreparedData::Floats(FloatData::new(instructions, matrix, data));
-        PreparedRows { matrix, instructions, data: digits.unwrap_or_else(floats) }
+        let data = PreparedData::of_digits(instructions, matrix, data).unwrap_or_else(floats);
+        PreparedRows { matrix, instructions, data }
     }
 
     /// How many rows of the matrix a task has. Where the parameters of groups are copied, those of more leave the first-level cache; and
@@ -193,6 +230,12 @@ impl PreparedRows<'_> {
             }
             #[cfg(target_arch = "x86_64")]
             PreparedData::Bytes512(data) => {
+                matrix.parameters(rows, parameters)?;
+                let parameters = &*parameters;
+                data.lanes.enter(FewRowsTask { matrix, bytes, parameters, data, output });
+            }
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            PreparedData::Codes128(data) => {
                 matrix.parameters(rows, parameters)?;
                 let parameters = &*parameters;
                 data.lanes.enter(FewRowsTask { matrix, bytes, parameters, data, output });
@@ -262,13 +305,17 @@ fn multiply_panels(
     Ok(())
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(all(
+    test,
+    any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128"))
+))]
 mod tests {
     use super::super::{DequantizedConst, Format};
     use super::*;
     use crate::isa::tests::with_all_instructions;
 
-    /// Codes of 4 bits meet digits with AVX2 or AVX-512 VNNI, and those of 8 bits in one group with AVX-512 VNNI.
+    /// Codes of 4 bits meet digits with AVX2 or AVX-512 VNNI, and those of 8 bits in one group with AVX-512 VNNI; and all with vectors of
+    /// WebAssembly.
     #[test]
     fn codes_meet_digits() -> TractResult<()> {
         let (rows, depth) = (3, 64);
@@ -281,7 +328,11 @@ mod tests {
             let matrix =
                 CompressedMatrix::new(&constant.into_shape(&[rows, depth])?, rows)?.unwrap();
             with_all_instructions(|instructions| {
+                #[cfg(target_arch = "wasm32")]
+                let can_have = matches!(instructions, Instructions::Simd128(_));
+                #[cfg(target_arch = "x86_64")]
                 let has_vnni = instructions.avx512_vnni().is_some();
+                #[cfg(target_arch = "x86_64")]
                 let can_have = match format.bits() {
                     4 => has_vnni || instructions.avx2().is_some(),
                     _ => has_vnni && groups == 1,

@@ -98,6 +98,7 @@ mod tests {
 
     /// A panic elsewhere does not end the operator.
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "there are no threads")]
     fn after_a_panic() -> TractResult<()> {
         let layouts = PatchLayoutCache::default();
         let other = layouts.clone();

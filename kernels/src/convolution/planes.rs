@@ -6,9 +6,10 @@ use super::layouts::PatchLayoutCache;
 use super::patches::{Band, PatchLayout};
 use crate::checks::expect_input_count;
 use crate::cost;
+use crate::isa::max_or_second;
 use crate::memory::{Scratch, floats, new_output};
 use crate::product::activation::{Activation, below_zero};
-use crate::product::{Output, Vectors, max_or_second};
+use crate::product::{Output, Vectors};
 use crate::threads::{Division, fill_rows};
 
 /// What is made of each channel on its own: a convolution of one channel, or a pool.

@@ -2,14 +2,22 @@
 //! can use them without a check.
 //!
 //! * [`Instructions`] is what was found, once; it is also the place where tests select others;
-//! * [`Isa`] is a type of proof: [`Avx2`], [`Avx512`], [`Portable`], … Its [`enter`](Isa::enter) runs what is compiled for them;
-//! * [`Lanes`] has what all of them do with vectors of so many numbers; `portable.rs` says what that is, in arrays, and `x86.rs` does
-//!   it with intrinsics. NEON and WebAssembly would be files beside them, and variants of [`Instructions`].
-//! * [`Vectors`] dispatches to pulp instead, where single precision and pulp's operations do.
+//! * [`Isa`] is a type of proof: [`Avx2`], [`Avx512`], [`Neon`], [`Portable`], … Its [`enter`](Isa::enter) runs what is compiled for them;
+//! * [`Lanes`] has what all of them do with vectors of so many numbers; `portable.rs` says what that is, in arrays, and `x86.rs`,
+//!   `neon.rs` and `wasm.rs` do it with intrinsics.
+//! * [`Vectors`] dispatches to pulp instead, where single precision and pulp's operations do; but for minima and maxima,
+//!   which `extremes.rs` has.
 
+mod extremes;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod macros;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -17,11 +25,17 @@ use std::sync::OnceLock;
 
 use pulp::{Arch, WithSimd};
 
+pub(crate) use extremes::{max_or_second, min_or_second};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) use macros::intrinsics;
+#[cfg(target_arch = "aarch64")]
+pub(crate) use neon::{Neon, NeonDot, NeonPairs};
 pub(crate) use portable::{Portable, ROUNDER, limited, nearest, rounded};
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) use wasm::{Simd128, both, widened};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{
-    Amx, Avx2, Avx256, Avx512, Avx512Vnni, AvxVnni, intrinsics, transpose_halves,
-    transpose_quarters,
+    Amx, Avx2, Avx256, Avx512, Avx512Vnni, AvxVnni, transpose_halves, transpose_quarters,
 };
 
 /// The instructions of the machine. Each is better than those before it.
@@ -43,6 +57,15 @@ pub(crate) enum Instructions {
     /// 512 bits, with VNNI, and tiles for products.
     #[cfg(target_arch = "x86_64")]
     Amx(Amx),
+    /// Pairs of 128 bits.
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon),
+    /// Pairs of 128 bits, with dot products of bytes.
+    #[cfg(target_arch = "aarch64")]
+    NeonDot(NeonDot),
+    /// Pairs of 128 bits.
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    Simd128(Simd128),
 }
 
 impl PartialEq for Instructions {
@@ -65,7 +88,16 @@ impl Instructions {
             Avx512Vnni::detect().map(Instructions::Avx512Vnni),
             Amx::detect().map(Instructions::Amx),
         ];
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        let more =
+            [Neon::detect().map(Instructions::Neon), NeonDot::detect().map(Instructions::NeonDot)];
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        let more = [Simd128::detect().map(Instructions::Simd128)];
+        #[cfg(not(any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            all(target_arch = "wasm32", target_feature = "simd128")
+        )))]
         let more = [];
         portable.into_iter().chain(more).flatten().collect()
     }
@@ -94,6 +126,12 @@ impl Instructions {
             Instructions::Avx512Vnni(isa) => Arch::V4(isa.pulp()),
             #[cfg(target_arch = "x86_64")]
             Instructions::Amx(isa) => Arch::V4(isa.avx512_vnni().pulp()),
+            #[cfg(target_arch = "aarch64")]
+            Instructions::Neon(isa) => Arch::Neon(isa.pulp()),
+            #[cfg(target_arch = "aarch64")]
+            Instructions::NeonDot(isa) => Arch::Neon(isa.pulp()),
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Instructions::Simd128(isa) => isa.arch(),
         })
     }
 
@@ -123,7 +161,19 @@ impl Instructions {
         match self {
             #[cfg(target_arch = "x86_64")]
             Instructions::AvxVnni(_) | Instructions::Avx512Vnni(_) | Instructions::Amx(_) => true,
+            #[cfg(target_arch = "aarch64")]
+            Instructions::NeonDot(_) => true,
             _ => false,
+        }
+    }
+
+    /// What is taken off codes of data before they are multiplied, where bytes are multiplied as signed ones. A sum begins with as many
+    /// times its weights, so that it is the same.
+    pub fn taken_off_data(self) -> i32 {
+        match self {
+            #[cfg(target_arch = "aarch64")]
+            Instructions::NeonDot(_) => 128,
+            _ => 0,
         }
     }
 
@@ -144,6 +194,10 @@ impl Instructions {
             Instructions::Avx2(_) | Instructions::AvxVnni(_) => 8,
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512(_) | Instructions::Avx512Vnni(_) | Instructions::Amx(_) => 16,
+            #[cfg(target_arch = "aarch64")]
+            Instructions::Neon(_) | Instructions::NeonDot(_) => 8,
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Instructions::Simd128(_) => 8,
         }
     }
 
@@ -161,6 +215,12 @@ impl Instructions {
             Instructions::Avx512Vnni(isa) => isa.avx512().enter(OnAny::<_, 16>(body)),
             #[cfg(target_arch = "x86_64")]
             Instructions::Amx(isa) => isa.avx512_vnni().avx512().enter(OnAny::<_, 16>(body)),
+            #[cfg(target_arch = "aarch64")]
+            Instructions::Neon(isa) => isa.enter(OnAny::<_, 8>(body)),
+            #[cfg(target_arch = "aarch64")]
+            Instructions::NeonDot(isa) => isa.neon().enter(OnAny::<_, 8>(body)),
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Instructions::Simd128(isa) => isa.enter(OnAny::<_, 8>(body)),
         }
     }
 }
@@ -177,7 +237,15 @@ impl Vectors {
 
     /// Runs what is compiled for each kind of vectors.
     pub fn run<L: WithSimd>(self, body: L) -> L::Output {
-        self.0.dispatch(body)
+        match self.0 {
+            // pulp would put instructions into the module that an engine may not have.
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            arch => wasm::dispatch(arch, body),
+            #[cfg(all(target_arch = "wasm32", not(target_feature = "simd128")))]
+            _ => pulp::Simd::vectorize(pulp::Scalar, body),
+            #[cfg(not(target_arch = "wasm32"))]
+            arch => arch.dispatch(body),
+        }
     }
 }
 
@@ -240,6 +308,17 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     fn transpose(self, vectors: [Self::Words; N]) -> [Self::Words; N];
     fn of_i8(self, codes: &[u8; N]) -> Self::Floats;
     fn of_u8(self, codes: &[u8; N]) -> Self::Floats;
+    /// The codes of four bits of the lower halves of bytes, and those of the higher ones.
+    #[inline(always)]
+    fn of_nibbles<const SIGNED: bool>(self, bytes: &[u8; N]) -> [Self::Floats; 2] {
+        let [even, odd] = [bytes.map(|byte| byte & 15), bytes.map(|byte| byte >> 4)];
+        if SIGNED {
+            let [even, odd] = [even, odd].map(|codes| codes.map(|code| (code ^ 8).wrapping_sub(8)));
+            [self.of_i8(&even), self.of_i8(&odd)]
+        } else {
+            [self.of_u8(&even), self.of_u8(&odd)]
+        }
+    }
     fn of_f16(self, bytes: &[[u8; 2]; N]) -> Self::Floats;
     fn of_bf16(self, bytes: &[[u8; 2]; N]) -> Self::Floats;
     /// The words as signed integers.

@@ -7,6 +7,7 @@ use std::arch::x86_64::*;
 
 use pulp::x86::{V3, V4};
 
+use super::macros::{intrinsics, isa};
 use super::{Isa, Lanes, On, put_first};
 
 /// AVX2, FMA and F16C: 256 bits; with `VNNI`, bytes are multiplied four at a time.
@@ -100,49 +101,12 @@ impl Amx {
     }
 }
 
-/// Implements [`Isa`]: these features are among those that [`detect`](Avx2::detect) has found.
-macro_rules! isa {
-    ($isa:ty, $features:literal) => {
-        impl Isa for $isa {
-            fn enter<B: On<$isa>>(self, body: B) -> B::Output {
-                #[target_feature(enable = $features)]
-                fn run<B: On<$isa>>(isa: $isa, body: B) -> B::Output {
-                    body.run(isa)
-                }
-                // SAFETY: there is a value of the type only where `detect` has found the instructions.
-                unsafe { run(self, body) }
-            }
-        }
-    };
-}
-
 // `avx512dq` is for activations: without it each of them calls functions that flip a sign, and all that is in registers goes to
 // memory.
 isa!(Avx2, "avx2,fma,f16c");
 isa!(AvxVnni, "avx2,fma,f16c,avxvnni");
 isa!(Avx512<false>, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq");
 isa!(Avx512Vnni, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni");
-
-/// Methods that are intrinsics.
-///
-/// SAFETY of all of them: there is a value of the type only where the machine has the instructions, and what they read and
-/// write are arrays of their size.
-macro_rules! intrinsics {
-    ($(
-        $name:ident $(<const $parameter:ident: $of:ty>)? ($($argument:ident: $type:ty),*)
-            -> $result:ty = $body:expr;
-    )*) => {$(
-        #[inline(always)]
-        fn $name $(<const $parameter: $of>)? (self, $($argument: $type),*) -> $result {
-            #[allow(clippy::redundant_closure_call)]
-            unsafe {
-                $body
-            }
-        }
-    )*};
-}
-
-pub(crate) use intrinsics;
 
 /// Implements [`Lanes`].
 macro_rules! lanes {

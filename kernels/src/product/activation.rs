@@ -13,8 +13,9 @@ use tract_core::tract_data::half::f16;
 
 use super::gelu;
 use super::half::RoundToHalf;
-use super::kernel::{load, max_or_second, store};
+use super::kernel::{load, store};
 use super::output::Output;
+use crate::isa::{max_or_second, min_or_second};
 
 /// What is done with each element of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -113,7 +114,7 @@ impl Activation {
     pub fn apply<S: Simd>(self, simd: S, x: S::f32s) -> S::f32s {
         let clamp = |min: f32, max: f32| {
             let raised = max_or_second(simd, x, simd.splat_f32s(min));
-            simd.min_f32s(raised, simd.splat_f32s(max))
+            min_or_second(simd, raised, simd.splat_f32s(max))
         };
         match self {
             Activation::Identity => x,
@@ -123,8 +124,8 @@ impl Activation {
             Activation::HalfClamp { min, max } => to_half(simd, clamp(min, max)),
             Activation::HardSwish { factor, addend } => {
                 let moved = simd.add_f32s(x, simd.splat_f32s(3.));
-                let part =
-                    simd.min_f32s(simd.max_f32s(moved, simd.splat_f32s(0.)), simd.splat_f32s(6.));
+                let part = max_or_second(simd, moved, simd.splat_f32s(0.));
+                let part = min_or_second(simd, part, simd.splat_f32s(6.));
                 let part = simd.mul_f32s(part, simd.splat_f32s(factor));
                 simd.mul_add_e_f32s(x, part, simd.splat_f32s(addend))
             }
@@ -173,7 +174,7 @@ fn to_half<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
         simd.transmute_f32s_u32s(bits)
     };
     // A number of this size has as many bits after the point as half precision: the sum is rounded.
-    let power = simd.max_f32s(masked(0x7f80_0000), simd.splat_f32s(f32::powi(2., -14)));
+    let power = max_or_second(simd, masked(0x7f80_0000), simd.splat_f32s(f32::powi(2., -14)));
     let rounder = simd.mul_f32s(power, simd.splat_f32s(12288.));
     let size = simd.abs_f32s(x);
     let rounded = simd.sub_f32s(simd.add_f32s(size, rounder), rounder);
@@ -246,7 +247,7 @@ impl WithSimd for BelowZero<'_> {
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let splat = |number: f32| simd.splat_f32s(number);
-    let x = simd.min_f32s(simd.max_f32s(x, splat(-87.3)), splat(88.3));
+    let x = min_or_second(simd, max_or_second(simd, x, splat(-87.3)), splat(88.3));
     // A number of this size has no bits after the point: the sum is rounded, and `n` is in its lowest bits.
     const ROUNDER: f32 = 12582912.;
     let shifted = simd.mul_add_e_f32s(x, splat(std::f32::consts::LOG2_E), splat(ROUNDER));

@@ -153,6 +153,8 @@ impl GemmBlock<'_> {
                     continue;
                 }
             }
+            // Only AVX-512 asks for it.
+            let _ = next;
             assert!(is_packed, "the left factor must be packed");
             let right = S::as_simd_f32s(right).0;
             match vectors {
@@ -326,23 +328,6 @@ fn whole_vectors<S: Simd, const V: usize>(numbers: &[f32]) -> &[S::f32s; V] {
 #[inline(always)]
 fn added<S: Simd, const V: usize>(simd: S, a: [S::f32s; V], b: [S::f32s; V]) -> [S::f32s; V] {
     std::array::from_fn(|vector| simd.add_f32s(a[vector], b[vector]))
-}
-
-/// The larger number of each lane; the second one, if one is NaN.
-#[inline(always)]
-pub(crate) fn max_or_second<S: Simd>(simd: S, first: S::f32s, second: S::f32s) -> S::f32s {
-    // The instructions of x86 do so, and those of other processors mostly give NaN.
-    #[cfg(target_arch = "x86_64")]
-    if S::F32_LANES > 1 {
-        return simd.max_f32s(first, second);
-    }
-    compared_max(simd, first, second)
-}
-
-/// As [`max_or_second`] on any processor: what is compared with NaN is not greater.
-#[inline(always)]
-pub(super) fn compared_max<S: Simd>(simd: S, first: S::f32s, second: S::f32s) -> S::f32s {
-    simd.select_f32s(simd.greater_than_f32s(first, second), first, second)
 }
 
 /// The numbers of a slice, of at most as many as there are lanes.

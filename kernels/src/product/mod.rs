@@ -48,7 +48,7 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
 
 pub use crate::isa::Vectors;
 pub(super) use dots::Gemv;
-pub(super) use kernel::{Addend, GemmBlock, OperandB, load, max_or_second, store};
+pub(super) use kernel::{Addend, GemmBlock, OperandB, load, store};
 pub(super) use output::Output;
 pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, cycles, row_panels};
 pub(super) use shares::{PARTS, Share, Shares};

@@ -213,6 +213,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "a panic ends the program")]
     fn shares_are_apart_and_within_the_matrix() {
         let share = |rows, columns| Share { rows, columns };
         let cases = [
@@ -230,6 +231,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "a panic ends the program")]
     fn nothing_is_beyond_a_part() {
         type Case = fn(Output<i32>) -> usize;
         let cases: [Case; 6] = [

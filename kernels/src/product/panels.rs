@@ -40,7 +40,12 @@ impl Tile {
     /// products took twice as long.
     #[inline(always)]
     pub fn of_simd<S: Simd>() -> Tile {
-        let (rows, vectors) = if S::REGISTER_COUNT >= 32 { (8, 3) } else { (6, 2) };
+        let (rows, vectors) = match S::REGISTER_COUNT {
+            // The machine that runs it may have 16, of which its compiler keeps some for itself.
+            _ if cfg!(target_arch = "wasm32") => (4, 2),
+            32.. => (8, 3),
+            _ => (6, 2),
+        };
         Tile { rows, columns: vectors * S::F32_LANES, lanes: S::F32_LANES }
     }
 
@@ -101,6 +106,7 @@ pub(crate) enum LayoutOfA {
     /// Packed.
     Panels,
     /// A row after the other, as matrices are.
+    #[cfg(target_arch = "x86_64")]
     Matrix,
 }
 

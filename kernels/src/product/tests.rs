@@ -1,10 +1,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::activation::{Activation, exp};
-use super::kernel::compared_max;
-use super::{
-    Addend, GemmBlock, OperandA, OperandB, Output, PackedB, Tile, Vectors, max_or_second, store,
-};
+use super::{Addend, GemmBlock, OperandA, OperandB, Output, PackedB, Tile, Vectors};
 
 pub use crate::isa::tests::with_all_vectors;
 
@@ -267,41 +264,5 @@ fn activations() {
             assert_eq!(run(activation, inf), inf, "{activation:?}");
             assert_eq!(run(activation, -1e38), 0., "{activation:?}");
         }
-    });
-}
-
-/// On this machine the instruction and the comparison are alike, so that they are on another one.
-#[test]
-fn the_larger_number_or_the_second() {
-    struct Both<'a>([f32; 2], &'a mut [[f32; 1]; 2]);
-
-    impl pulp::WithSimd for Both<'_> {
-        type Output = ();
-
-        fn with_simd<S: pulp::Simd>(self, simd: S) {
-            let Both([first, second], [by_instruction, compared]) = self;
-            let (first, second) = (simd.splat_f32s(first), simd.splat_f32s(second));
-            store(simd, by_instruction, max_or_second(simd, first, second));
-            store(simd, compared, compared_max(simd, first, second));
-        }
-    }
-
-    let (nan, inf) = (f32::NAN, f32::INFINITY);
-    with_all_vectors(|| {
-        for (first, second, expected) in [
-            (1., 2., 2.),
-            (2., 1., 2.),
-            (-inf, f32::MIN, f32::MIN),
-            (inf, 3., inf),
-            (nan, 3., 3.),
-            (nan, -inf, -inf),
-        ] {
-            let mut found = [[0.]; 2];
-            Vectors::detect().run(Both([first, second], &mut found));
-            assert_eq!(found, [[expected]; 2], "{first} and {second}");
-        }
-        let mut found = [[0.]; 2];
-        Vectors::detect().run(Both([3., nan], &mut found));
-        assert!(found.as_flattened().iter().all(|it| it.is_nan()), "{found:?}");
     });
 }

@@ -62,7 +62,11 @@ impl DepthwiseKernels {
         let (lanes, taps) = (instructions.lanes(), instructions.taps_at_once());
         let (mut weights, mut offsets) = (vec![], vec![]);
         let code = |channel: usize, tap: usize| code(channel % channels, tap);
-        let offset = |channel: usize| offset(channel % channels);
+        let offset = |channel: usize| {
+            let weights = (0..rows * columns).map(|tap| i32::from(code(channel, tap)));
+            let taken_off = instructions.taken_off_data() * weights.sum::<i32>();
+            offset(channel % channels).wrapping_add(taken_off)
+        };
         let channels = channels * together;
         for block in (0..channels).step_by(taps * lanes) {
             let of_lane = |lane| block + channel_of_lane(lane, lanes, taps);
@@ -157,6 +161,12 @@ impl<'a> DepthwiseTask<'a> {
             Instructions::Avx512Vnni(isa) => self.multiply_on::<_, 4, 16>(isa),
             #[cfg(target_arch = "x86_64")]
             Instructions::Amx(isa) => self.multiply_on::<_, 4, 16>(isa.avx512_vnni()),
+            #[cfg(target_arch = "aarch64")]
+            Instructions::Neon(isa) => self.multiply_on::<_, 2, 8>(isa),
+            #[cfg(target_arch = "aarch64")]
+            Instructions::NeonDot(isa) => self.multiply_on::<_, 4, 8>(isa),
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Instructions::Simd128(isa) => self.multiply_on::<_, 2, 8>(isa),
         }
     }
 

@@ -201,7 +201,7 @@ mod tests {
         inputs[0] = zeros([1 << 20, 1]);
         let output = FakeQuantize { levels: 2 }.eval(&EvalContext::out_of_plan(), inputs);
         let error = output.unwrap_err().to_string();
-        assert!(error.contains("[1048576, 1048576] has more than"), "{error}");
+        assert!(error.contains("an output of shape [1048576, 1048576]"), "{error}");
     }
 
     #[test]

@@ -25,6 +25,12 @@ impl DataCode for u8 {
             Instructions::Avx512Vnni(isa) => task.multiply_on(isa),
             #[cfg(target_arch = "x86_64")]
             Instructions::Amx(isa) => amx::multiply(isa, task),
+            #[cfg(target_arch = "aarch64")]
+            Instructions::Neon(isa) => task.multiply_on(isa),
+            #[cfg(target_arch = "aarch64")]
+            Instructions::NeonDot(isa) => task.multiply_on(isa),
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            instructions => unreachable!("{instructions:?} widen codes"),
         }
     }
 }
@@ -37,6 +43,8 @@ impl DataCode for i16 {
             Instructions::Avx2(isa) => task.multiply_on(isa),
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512(isa) => task.multiply_on(isa),
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Instructions::Simd128(isa) => task.multiply_on(isa),
             instructions => unreachable!("{instructions:?} do not widen codes"),
         }
     }

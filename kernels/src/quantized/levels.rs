@@ -2,7 +2,7 @@
 
 use pulp::Simd;
 
-use crate::isa::{ROUNDER, limited, nearest, rounded};
+use crate::isa::{ROUNDER, limited, max_or_second, min_or_second, nearest, rounded};
 
 /// Up to 256 levels of numbers: which code is nearest to a number, and which number a code stands for. Channels may differ.
 ///
@@ -136,9 +136,8 @@ impl Levels {
             numbers = simd.sub_f32s(simd.add_f32s(numbers, rounder), rounder);
         }
         let numbers = simd.add_f32s(numbers, simd.splat_f32s(level.shift));
-        // Of NaN the second operand is the larger one.
-        let numbers = simd.max_f32s(numbers, simd.splat_f32s(0.));
-        let numbers = simd.min_f32s(numbers, simd.splat_f32s(self.top()));
+        let numbers = max_or_second(simd, numbers, simd.splat_f32s(0.));
+        let numbers = min_or_second(simd, numbers, simd.splat_f32s(self.top()));
         let bits = simd.transmute_u32s_f32s(simd.add_f32s(numbers, rounder));
         simd.and_u32s(bits, simd.splat_u32s(0xff))
     }

@@ -5,7 +5,7 @@
 //! and its padding are. Most convolutions read codes where they are; others copy them first. Codes of weights are signed.
 //!
 //! * `levels.rs` says which numbers codes stand for;
-//! * `vectors.rs` says what loops on codes do with vectors, and `x86.rs` does it;
+//! * `vectors.rs` says what loops on codes do with vectors, and `x86.rs`, `neon.rs` and `wasm.rs` do it;
 //! * `finish.rs` has the epilogue, what becomes of a sum;
 //! * `rows.rs` and `window.rs` say which codes a pixel is made of;
 //! * `product.rs` and `depthwise.rs` have packed weights and the microkernels, `amx.rs` has those of a processor with tiles, and
@@ -25,12 +25,16 @@ mod fake_quantize;
 mod finish;
 mod instructions;
 mod levels;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod pools;
 mod product;
 mod rows;
 #[cfg(test)]
 pub(crate) mod tests;
 mod vectors;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm;
 mod window;
 #[cfg(target_arch = "x86_64")]
 mod x86;

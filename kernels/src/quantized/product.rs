@@ -28,12 +28,26 @@ impl Instructions {
             Instructions::Avx512(_) | Instructions::Avx512Vnni(_) => [8, 3],
             #[cfg(target_arch = "x86_64")]
             Instructions::Amx(_) => [8, 2],
+            // Weights are widened: they need registers of more sums.
+            #[cfg(target_arch = "aarch64")]
+            Instructions::Neon(_) => [4, 2],
+            #[cfg(target_arch = "aarch64")]
+            Instructions::NeonDot(_) => [6, 2],
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Instructions::Simd128(_) => [4, 2],
         }
     }
 
-    /// Whether codes are widened to 16 bits first, unless the weights are narrow.
-    fn widens(self) -> bool {
-        !matches!(self, Instructions::Portable(_)) && !self.has_any_vnni()
+    /// Whether codes are widened to 16 bits before they meet these weights.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
+    fn widens(self, weights: &CodedWeights) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(_) | Instructions::Avx512(_) => !weights.are_narrow(),
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Instructions::Simd128(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -66,10 +80,11 @@ pub(super) struct CodedWeights<'a> {
 impl CodedWeights<'_> {
     /// How many codes of each output channel a step has.
     pub fn codes_of_step(&self, instructions: Instructions) -> usize {
-        if instructions.widens() && !self.are_narrow() { 2 } else { 4 }
+        if instructions.widens(self) { 2 } else { 4 }
     }
 
     /// Whether each two neighbours are at most 128 from 0 together: their products with two codes of data have 16 bits then.
+    #[cfg(target_arch = "x86_64")]
     fn are_narrow(&self) -> bool {
         let is_narrow = |pair: &[i8]| {
             pair.iter().map(|code| u16::from(code.unsigned_abs())).sum::<u16>() <= 128
@@ -106,8 +121,14 @@ impl PackedFilters {
                 }
             }
         }
-        let begin_with_zero = offsets.iter().all(|offset| *offset == 0);
         let mut offsets = offsets.to_vec();
+        let taken_off = instructions.taken_off_data();
+        for (offset, codes) in offsets.iter_mut().zip(codes.chunks_exact((taps * of_a_tap).max(1)))
+        {
+            let weights = codes.iter().map(|code| i32::from(*code));
+            *offset = offset.wrapping_add(taken_off * weights.sum::<i32>());
+        }
+        let begin_with_zero = offsets.iter().all(|offset| *offset == 0);
         offsets.resize(columns, 0);
         PackedFilters {
             outputs,
