@@ -253,11 +253,11 @@ mod tests {
             (Wrap, i64::MIN, 5, None),
             (Wrap, i64::MAX, 5, None),
             (NonNegative, i64::MIN, 5, None),
-            (NonNegative, (1 << 32) + 1, 5, None),
+            (NonNegative, (1i64 << 32) + 1, 5, None),
             (Wrap, i64::MIN, isize::MAX as usize, None),
             (Wrap, i64::MAX, isize::MAX as usize, None),
-            (Wrap, i64::MAX - 1, isize::MAX as usize, Some(isize::MAX as usize - 1)),
-            (Wrap, -i64::MAX, isize::MAX as usize, Some(0)),
+            (Wrap, isize::MAX as i64 - 1, isize::MAX as usize, Some(isize::MAX as usize - 1)),
+            (Wrap, -(isize::MAX as i64), isize::MAX as usize, Some(0)),
         ] {
             let policies = if policy == Wrap { &[Wrap, WrapOrZeros][..] } else { &[NonNegative] };
             for policy in policies {

@@ -315,6 +315,7 @@ pub(crate) fn volume(spec: &Spec, dt: DatumType, shape: &[usize]) -> TractResult
 mod tests {
     use super::*;
     use crate::revision::{GatherNdRevision, GatherRevision, Revision};
+    use model_cases::MANY;
 
     fn gather(axis: usize, batch_dims: usize, data: &[usize], indices: &[usize]) -> Vec<usize> {
         gather_shape(GatherRevision::V8.spec(), axis, batch_dims, data, indices).unwrap().to_vec()
@@ -379,7 +380,7 @@ mod tests {
         let spec = GatherNdRevision::V5.spec();
         assert_eq!(product(spec, &[2usize, 3, 4]).unwrap(), 24);
         let n = TDim::from(SymbolScope::default().sym("N"));
-        let half = TDim::Val(1 << 62);
+        let half = TDim::Val(1i64 << 62);
         assert_eq!(
             product(spec, &[2.to_dim(), n.clone(), 3.to_dim()]).unwrap(),
             6.to_dim() * n.clone()
@@ -394,7 +395,7 @@ mod tests {
         let f32 = f32::datum_type();
         assert_eq!(volume(spec, f32, &[]).unwrap(), 1);
         assert_eq!(volume(spec, f32, &[2, 3]).unwrap(), 6);
-        assert_eq!(volume(spec, f32, &[0, 1 << 40]).unwrap(), 0);
+        assert_eq!(volume(spec, f32, &[0, MANY]).unwrap(), 0);
         let max = usize::MAX;
         for shape in [&[max, 2][..], &[1 << (usize::BITS - 3)], &[max, max, 0], &[0, max, max]] {
             let error = volume(spec, f32, shape).unwrap_err().to_string();

@@ -196,7 +196,10 @@ impl Iterator for Random {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005u64)
+            .wrapping_add(1_442_695_040_888_963_407u64);
         Some(self.0)
     }
 }

@@ -123,7 +123,7 @@ pub(crate) const MAX_SAMPLES: usize = 1 << 16;
 
 /// The most samples of all regions of ROIAlign together, if the file states how many a part has: they take time, 14 s here. A Mask
 /// R-CNN with 1,000 regions has a twentieth of them.
-pub(crate) const MAX_STATED_SAMPLES: usize = power_of_two(32);
+pub(crate) const MAX_STATED_SAMPLES: u64 = 1u64 << 32;
 
 /// The most rows of a SparseFillEmptyRows. A file may state any number, and each takes a place in the output.
 pub(crate) const MAX_FILLED_ROWS: usize = 1 << 24;

@@ -176,9 +176,16 @@ impl Ir {
         xml: &[u8],
         weights: impl AsRef<[u8]> + Send + Sync + 'static,
     ) -> TractResult<TypedModel> {
-        let proto =
-            IrProtoModel { document: document(xml)?, weights: Weights::from_bytes(weights) };
-        self.model_for_proto_model(&proto)
+        self.model_for_proto_model(&self.proto_model_for_bytes(xml, Weights::from_bytes(weights))?)
+    }
+
+    /// Reads the text of an XML, to which these weights belong. It is the first half of [`model_for_bytes`](Self::model_for_bytes).
+    ///
+    /// # Errors
+    ///
+    /// The XML is not IR, or does not hold together.
+    pub fn proto_model_for_bytes(&self, xml: &[u8], weights: Weights) -> TractResult<IrProtoModel> {
+        Ok(IrProtoModel { document: document(xml)?, weights })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the typed operators of this crate have in common: macros for methods of theirs, and readers of their inputs.
 
 use tract_core::internal::*;
+use tract_openvino_kernels::checks::known_size;
 pub(crate) use tract_openvino_kernels::{impl_op, impl_pass_through, impl_plain_op};
 
 /// The integers of a tensor. A `u64` that is too large becomes the largest `i64`, which is out of every
@@ -27,6 +28,12 @@ pub(crate) fn integers(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<V
 /// The elements of a tensor of numbers, in single precision.
 pub(crate) fn floats(tensor: &Tensor) -> TractResult<Vec<f32>> {
     Ok(tensor.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
+}
+
+/// The size that a dimension has in a run, or 0 if nobody knows it.
+pub(crate) fn size_or_0(dim: &TDim, symbols: &SymbolValues) -> TractResult<usize> {
+    let dim = dim.eval(symbols);
+    if dim.as_i64().is_none() { Ok(0) } else { known_size(&dim) }
 }
 
 /// The one element of a tensor, in another type. tract's own method reads beyond a tensor without elements.

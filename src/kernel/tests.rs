@@ -175,7 +175,7 @@ fn any_bad_index() {
             let mut entries = entries(count, 0, size as i32);
             let mut wide: Vec<i64> = entries.iter().map(|&entry| entry.into()).collect();
             // In range, if only its lower 32 bits counted.
-            (entries[bad], wide[bad]) = (-1, (1 << 32) + 1);
+            (entries[bad], wide[bad]) = (-1, (1i64 << 32) + 1);
             for indices in [Indices::I32(&entries), Indices::I64(&wide)] {
                 let operands =
                     Operands::new(geometry, IndexPolicy::NonNegative, &data, indices, &[0]);
@@ -273,7 +273,7 @@ fn resolving_many_at_a_time() {
         }
     }
     let extremes =
-        [i64::MIN, i64::MAX, i32::MIN.into(), i32::MAX.into(), 1 << 32, -(1 << 32), 1 << 31];
+        [i64::MIN, i64::MAX, i32::MIN.into(), i32::MAX.into(), 1i64 << 32, -(1i64 << 32), 1 << 31];
     check(&extremes);
     for length in [0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100] {
         let entries = entries(length, -130, 130);

@@ -115,7 +115,10 @@ impl EvalOp for DynGather {
         // The rest of the model was optimised for the stated shape.
         let shape = outputs[0].shape();
         let fits = |(dim, stated): (&usize, &TDim)| {
-            stated.eval(ctx.symbols).to_usize().map_or(true, |stated| stated == *dim)
+            stated
+                .eval(ctx.symbols)
+                .as_i64()
+                .is_none_or(|stated| usize::try_from(stated) == Ok(*dim))
         };
         if shape.len() != self.shape.len() || !shape.iter().zip(&self.shape).all(fits) {
             bail!(

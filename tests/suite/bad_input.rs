@@ -5,6 +5,7 @@
 use gather_cases::elements::{self, INDEX_TYPES};
 use gather_cases::onnx_model::{self, *};
 use gather_cases::oracle::Integers;
+use model_cases::MANY;
 use tract_openvino::tract_onnx::pb::{ModelProto, NodeProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::{DOMAIN, IndexError, IndexPolicy};
@@ -230,15 +231,14 @@ fn rank_0() {
 
 #[test]
 fn tuples_longer_than_data_has_axes() {
-    for (batch_dims, tuple, most) in [(0, 3, 2), (1, 2, 1), (1, 1 << 40, 1)] {
-        let message = if tuple < 1 << 40 {
+    for (batch_dims, tuple, most) in [(0, 3, 2), (1, 2, 1), (1, MANY, 1)] {
+        let message = if tuple < MANY {
             format!(
                 "GatherND-8: the last dimension of indices is {tuple}, but must be at most {most}, as data has \
                  rank 2 and batch_dims is {batch_dims}"
             )
         } else {
-            "the last dimension of indices is 1099511627776, but no tensor has that many axes"
-                .into()
+            format!("the last dimension of indices is {MANY}, but no tensor has that many axes")
         };
         refused_at_load(&gather_nd(8, batch_dims, data(&[2, 5]), indices(&[2, tuple])), &message);
     }
@@ -330,7 +330,7 @@ fn imports() {
 /// that get cut.
 fn out_of_range(dt: DatumType, size: i128) -> Vec<i128> {
     let (min, max) = elements::range(dt);
-    [-size - 1, -1, size, min, max, 1 << 31, 1 << 32, (1 << 32) + 1, (1 << 63) + 1]
+    [-size - 1, -1, size, min, max, 1 << 31, 1i128 << 32, (1i128 << 32) + 1, (1i128 << 63) + 1]
         .into_iter()
         .filter(|entry| (min..=max).contains(entry) && !(0..size).contains(entry))
         .collect()
@@ -429,6 +429,10 @@ fn outputs_too_large() {
     let overflow = error(&model, &[data, indices.clone()]);
     assert!(format!("{overflow:#}").contains("is too large"), "{overflow:#}");
 
+    // Half the addresses of 32 bits may be there.
+    if usize::BITS == 32 {
+        return;
+    }
     let data = Tensor::zero::<u8>(&[0, 1 << 30, 1 << 30]).unwrap();
     let refused = error(&model, &[data, indices]);
     let message = "Gather-8: no memory for 3458764513820540928 bytes";
@@ -445,10 +449,9 @@ fn empty_outputs_too_large() {
         input("data", DatumType::U8, ["A", "B"]),
         input("indices", DatumType::U8, ["I", "J"]),
     );
-    let data = Tensor::zero::<u8>(&[1 << 40, 0]).unwrap();
-    let indices = Tensor::zero::<u8>(&[1 << 40, 0]).unwrap();
+    let data = Tensor::zero::<u8>(&[MANY, 0]).unwrap();
+    let indices = Tensor::zero::<u8>(&[MANY, 0]).unwrap();
     let overflow = error(&model, &[data, indices]);
-    let message =
-        "Gather-8: the output of shape [1099511627776, 1099511627776, 0] and type U8 is too";
-    assert!(format!("{overflow:#}").contains(message), "{overflow:#}");
+    let message = format!("Gather-8: the output of shape [{MANY}, {MANY}, 0] and type U8 is too");
+    assert!(format!("{overflow:#}").contains(&message), "{overflow:#}");
 }

@@ -295,9 +295,16 @@ fn indices_of_every_type_at_their_extremes() {
     const SIZE: usize = 300;
     for dt in INDEX_TYPES {
         let (min, max) = elements::range(dt);
-        let edges = [0, 1, 127, 255, 299, 300, -1, -300, -301, 1 << 16, 1 << 31, 1 << 32]
+        let edges = [0, 1, 127, 255, 299, 300, -1, -300, -301, 1 << 16, 1 << 31, 1i128 << 32]
             .into_iter()
-            .chain([(1 << 32) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, min, max]);
+            .chain([
+                (1i128 << 32) + 1,
+                (1i128 << 63) - 1,
+                1i128 << 63,
+                (1i128 << 64) - 1,
+                min,
+                max,
+            ]);
         let entries: Vec<i128> = edges.filter(|entry| (min..=max).contains(entry)).collect();
         let indices = Integers { shape: vec![entries.len()], entries };
         let offsets = indices.entries.iter().map(|entry| match *entry {

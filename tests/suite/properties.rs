@@ -259,9 +259,9 @@ fn entry(size: usize, wraps: bool, dt: DatumType, wild: bool) -> BoxedStrategy<i
         min,
         max,
         1 << 31,
-        1 << 32,
-        (1 << 32) + 1,
-        1 << 63,
+        1i128 << 32,
+        (1i128 << 32) + 1,
+        1i128 << 63,
     ];
     let edges: Vec<i128> = edges.into_iter().filter(|edge| (min..=max).contains(edge)).collect();
     prop_oneof![3 => valid, 1 => select(edges)].boxed()

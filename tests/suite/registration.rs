@@ -422,7 +422,7 @@ fn standard_gather_means_what_onnx_says() {
     assert_eq!(*outputs[0], tensor1(&[4f32, 0., 0.]));
     assert_eq!(*outputs[1], tensor1(&[4f32, 1.]));
     for (indices, tuples) in
-        [([0, 5, 0], [[0], [0]]), ([0, 0, 0], [[-6], [0]]), ([0, 0, 0], [[(1 << 32) + 1], [0]])]
+        [([0, 5, 0], [[0], [0]]), ([0, 0, 0], [[-6], [0]]), ([0, 0, 0], [[(1i64 << 32) + 1], [0]])]
     {
         let error = run(indices, tuples).unwrap_err();
         let operator = error.downcast_ref::<IndexError>().expect("an index error").operator;

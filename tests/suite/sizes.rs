@@ -85,9 +85,9 @@ fn symbols_with_huge_values() {
     let model = gather(8, 0, tensor0(0i64), data, input("indices", I64, ["I"]));
     let typed = read(&model).unwrap().into_typed().unwrap();
     for ([a, b, i], [huge, fed]) in [
-        ([3, 1 << 40, 1 << 40], [1 << 40, 2]),
+        ([3, 1i64 << 40, 1i64 << 40], [1i64 << 40, 2]),
         ([3, i64::MAX, 2], [i64::MAX, 2]),
-        ([1 << 62, 2, 1 << 62], [1 << 62, 3]),
+        ([1i64 << 62, 2, 1i64 << 62], [1i64 << 62, 3]),
         ([3, 2, i64::MAX], [i64::MAX, 2]),
     ] {
         let values = [("A", a), ("B", b), ("I", i)]

@@ -138,7 +138,7 @@ fn an_index_out_of_range_is_an_error_that_names_the_operator() {
             "Scatter" => "ScatterElements",
             op_type => op_type,
         };
-        for bad in [3, -4, (1 << 32) + 1] {
+        for bad in [3, -4, (1i64 << 32) + 1] {
             inputs[1] = indices([0, bad]);
             for constants in [&[][..], &[1], &[0], &[0, 1]] {
                 for stage in Stage::ALL {

@@ -38,10 +38,14 @@ impl FromAttribute for i64 {
 }
 
 impl FromAttribute for usize {
-    const EXPECTED: &'static str = "a whole number from 0 to 2^63 - 1";
+    const EXPECTED: &'static str = match usize::BITS {
+        64 => "a whole number from 0 to 2^63 - 1",
+        _ => "a whole number from 0 to 2^31 - 1",
+    };
 
     fn from_attribute(text: &str) -> Option<usize> {
-        usize::try_from(i64::from_attribute(text)?).ok()
+        // The upper half stays free, for sums of two.
+        usize::try_from(isize::try_from(i64::from_attribute(text)?).ok()?).ok()
     }
 }
 

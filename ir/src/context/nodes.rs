@@ -3,7 +3,7 @@
 use tract_core::internal::*;
 use tract_core::ops::cast::cast;
 use tract_core::ops::change_axes::AxisOp;
-use tract_openvino_kernels::checks::checked_volume;
+use tract_openvino_kernels::checks::{check_addressable, checked_volume};
 
 use super::sources::check_rank;
 use super::{LayerContext, concrete, tdims};
@@ -76,6 +76,9 @@ impl LayerContext<'_, '_> {
         let outputs = op
             .output_facts(&facts.iter().collect::<TVec<_>>())
             .with_context(|| format!("in node {name:?}"))?;
+        for output in &outputs {
+            check_addressable(&self.layer.operation, &output.shape)?;
+        }
         if let Some(tensors) = computed(&*op, &facts, &outputs) {
             let added = tensors.into_iter().enumerate().map(|(slot, output)| {
                 let name = if slot == 0 { name.clone() } else { format!("{name}.{slot}") };

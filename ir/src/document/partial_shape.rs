@@ -83,18 +83,31 @@ fn dimension(text: &str) -> Result<Dimension> {
     if text == "?" || text == "-1" {
         return Ok(Dimension { min: 0, max: None });
     }
-    let size = |text: &str| {
-        let size: usize = text.trim().parse().ok()?;
-        (size <= i64::MAX as usize).then_some(size)
+    dimension_up_to(isize::MAX.unsigned_abs(), text)
+}
+
+/// A dimension whose size is at most this, as no tensor in memory has more. A range may end beyond it: it ends there then.
+fn dimension_up_to(most: usize, text: &str) -> Result<Dimension> {
+    let number = |text: &str| {
+        let number: u64 = text.trim().parse().ok()?;
+        i64::try_from(number).is_ok().then_some(number)
     };
-    let wrong =
-        || format!("dimension {text:?} must be ?, -1, a size, \"a..b\", \"a..\" or \"..b\"");
+    let size = |text: &str| {
+        let size = usize::try_from(number(text)?).ok()?;
+        (size <= most).then_some(size)
+    };
+    let last = |text: &str| Some(usize::try_from(number(text)?).map_or(most, |it| it.min(most)));
+    let wrong = || {
+        format!(
+            "dimension {text:?} must be ?, -1, a size, \"a..b\", \"a..\" or \"..b\", and no size above {most}"
+        )
+    };
     let Some((min, max)) = text.split_once("..") else {
         let size = size(text).with_context(wrong)?;
         return Ok(Dimension { min: size, max: Some(size) });
     };
     let min = if min.trim().is_empty() { 0 } else { size(min).with_context(wrong)? };
-    let max = if max.trim().is_empty() { None } else { Some(size(max).with_context(wrong)?) };
+    let max = if max.trim().is_empty() { None } else { Some(last(max).with_context(wrong)?) };
     ensure!(
         max.is_none_or(|max| min <= max),
         "dimension {text:?}: the smallest size is greater than the largest"
@@ -139,6 +152,22 @@ mod tests {
         }
     }
 
+    /// Where sizes have 32 bits.
+    #[test]
+    fn sizes_that_no_tensor_has() {
+        let most = i32::MAX as usize;
+        let dimension = |text: &str| dimension_up_to(most, text);
+        assert_eq!(dimension("2147483647").unwrap(), Dimension { min: most, max: Some(most) });
+        for text in ["1..2147483648", "1..9223372036854775807"] {
+            assert_eq!(dimension(text).unwrap(), Dimension { min: 1, max: Some(most) });
+        }
+        // Cut off, it would be 3.
+        for text in ["4294967299", "4294967299..", "2147483648..4294967299"] {
+            let error = dimension(text).unwrap_err().to_string();
+            assert!(error.contains("and no size above 2147483647"), "{error}");
+        }
+    }
+
     #[test]
     fn what_is_no_shape_says_why() {
         for (text, expected) in [
@@ -149,6 +178,7 @@ mod tests {
             ("7..2", "greater than the largest"),
             ("99999999999999999999", "must be ?"),
             ("9223372036854775808", "must be ?"),
+            ("1..9223372036854775808", "must be ?"),
             ("a..b", "must be ?"),
         ] {
             let error = format!("{:#}", PartialShape::parse(text).unwrap_err());

@@ -279,9 +279,9 @@ fn read_ports(node: Node, layer: &mut Layer) -> Result<Ports> {
         outputs.push(id);
         let dims = children(port, "dim").map(|dim| {
             let text = dim.text().unwrap_or_default().trim();
-            match text.parse::<i64>() {
+            match text.parse::<isize>() {
                 Ok(-1) => Ok(None),
-                Ok(size) if size >= 0 => Ok(Some(size as usize)),
+                Ok(size) if size >= 0 => Ok(Some(size.unsigned_abs())),
                 _ => bail!("output port {id}: <dim> is {text:?}, but must be -1 or a size"),
             }
         });

@@ -224,7 +224,7 @@ mod tests {
     fn outputs_of_open_shapes_have_a_limit() {
         let [a, b] = [[1 << 20, 1], [1, 1 << 20]]
             .map(|shape| Tensor::zero::<i32>(&shape).unwrap().into_tvalue());
-        fails(Add.op().0.eval(a, b, DatumType::I32), "[1048576, 1048576] has more than");
+        fails(Add.op().0.eval(a, b, DatumType::I32), "an output of shape [1048576, 1048576]");
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
             (Divide, i64::MIN, -1, i64::MIN),
             (FloorDivide, i64::MIN, -1, i64::MIN),
             (Mod, i64::MIN, -1, 0),
-            (Power, 3, i64::MAX, -6_148_914_691_236_517_205),
+            (Power, 3, i64::MAX, -6_148_914_691_236_517_205i64),
             (Power, 2, -1, 0),
             (Power, -1, -3, -1),
             (ShiftLeft, 1, 64, 0),

@@ -99,15 +99,16 @@ impl CtcGreedyDecoder {
 mod tests {
     use super::*;
     use crate::typed_op::fails;
+    use model_cases::TOO_MANY;
 
     #[test]
     fn more_sequences_than_there_is_memory_for() {
-        let many = 1 << 40;
+        let many = TOO_MANY;
         let op = CtcGreedyDecoder { merge_repeated: true, blank: None };
         let data = Tensor::zero::<f32>(&[many, 0, 3]).unwrap().into_tvalue();
         let mask = Tensor::zero::<f32>(&[many, 0]).unwrap().into_tvalue();
         let result = op.eval(tvec!(data, mask));
-        fails(result, "CTCGreedyDecoder: an output of shape");
+        fails(result, &format!("shape [{many}, "));
     }
 
     #[test]

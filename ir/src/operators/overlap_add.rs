@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use tract_openvino_kernels::checks::known_size;
+
 use super::number::Number;
 use super::windows::extent;
 use super::{SetSymbols, check_volume, dispatch_number, impl_op, set_symbols};
@@ -30,7 +32,7 @@ impl SetSymbols for Axis<TDim> {
 impl Axis<TDim> {
     fn with_values(&self, symbols: &SymbolValues) -> TractResult<Axis<usize>> {
         let Axis { size, step, rate, before, after, .. } = *self;
-        let dim = self.dim.eval(symbols).to_usize()?;
+        let dim = known_size(&self.dim.eval(symbols))?;
         Ok(Axis { size, step, rate, before, after, dim })
     }
 }

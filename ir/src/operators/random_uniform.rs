@@ -129,7 +129,7 @@ fn single(word: u32) -> f32 {
 }
 
 fn double(high: u32, low: u32) -> f64 {
-    f64::from_bits(1023 << 52 | long(high & 0xf_ffff, low)) - 1.
+    f64::from_bits(1023u64 << 52 | long(high & 0xf_ffff, low)) - 1.
 }
 
 /// Spreads floats in [0, 1) over `[low, high)`.

@@ -189,6 +189,7 @@ impl TypedOp for Reduction {
 mod tests {
     use super::*;
     use crate::typed_op::fails;
+    use model_cases::TOO_MANY;
 
     fn reduced(input: Tensor, axes: &[usize], reducer: Reducer) -> Tensor {
         let op = Reduction { axes: axes.into(), reducer };
@@ -226,10 +227,13 @@ mod tests {
 
     #[test]
     fn rows_without_elements() {
-        for (shape, axes) in [([1 << 40, 0], &[1][..]), ([0, 1 << 40], &[0, 1])] {
+        for (shape, axes, expected) in [
+            ([TOO_MANY, 0], &[1][..], format!("shape [{TOO_MANY}, 1]")),
+            ([0, TOO_MANY], &[0, 1], format!("shape [1, {TOO_MANY}]")),
+        ] {
             let op = Reduction { axes: axes.into(), reducer: Reducer::Sum };
             let empty = Tensor::zero::<f32>(&shape).unwrap().into_tvalue();
-            fails(op.eval(&EvalContext::out_of_plan(), tvec!(empty)), "has more than");
+            fails(op.eval(&EvalContext::out_of_plan(), tvec!(empty)), &expected);
         }
     }
 

@@ -2,6 +2,8 @@ use std::collections::HashSet;
 
 use tract_core::internal::*;
 
+use tract_openvino_kernels::checks::known_size;
+
 use super::{check_volume, dispatch_number, impl_op, set_symbols};
 use crate::limits::MAX_FILLED_ROWS;
 
@@ -31,7 +33,7 @@ impl EvalOp for SparseFillEmptyRows {
             coordinates.shape(),
             values.len()
         );
-        let rows = self.rows.eval(ctx.symbols).to_usize()?;
+        let rows = known_size(&self.rows.eval(ctx.symbols))?;
         ensure!(
             rows <= MAX_FILLED_ROWS,
             "SparseFillEmptyRows: the number of rows is {rows}, but must be {MAX_FILLED_ROWS} or less"

@@ -6,9 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tract_core::internal::*;
 use tract_openvino_kernels::PageFormat;
-use tract_openvino_kernels::checks::expect_input_count;
+use tract_openvino_kernels::checks::{expect_input_count, known_size};
 
 use super::{check_volume, impl_op, set_symbols};
+use crate::typed_op::size_or_0;
 
 /// A variable, with its value in each of the states that run.
 pub(crate) struct Variable {
@@ -139,16 +140,15 @@ impl OpState for ReadState {
             Some(value) => value,
             None => {
                 // Dimensions that are not known are 0 at first.
-                let dims =
-                    op.shape.iter().map(|dim| dim.eval(ctx.symbols).to_usize().unwrap_or_default());
-                let shape: TVec<usize> = dims.collect();
+                let sizes = op.shape.iter().map(|dim| size_or_0(dim, ctx.symbols));
+                let shape: TVec<usize> = sizes.collect::<TractResult<_>>()?;
                 check_volume("ReadValue", op.datum_type, &shape)?;
                 Tensor::zero_dt(op.datum_type, &shape)?.into_tvalue()
             }
         };
         let needed: Vec<TDim> = op.shape.iter().map(|dim| dim.eval(ctx.symbols)).collect();
         let fits = |(dim, size): (&TDim, &usize)| {
-            dim.to_usize().map_or(!dim.symbols().is_empty(), |dim| dim == *size)
+            known_size(dim).map_or(!dim.symbols().is_empty(), |dim| dim == *size)
         };
         ensure!(
             value.rank() == needed.len() && needed.iter().zip(value.shape()).all(fits),

@@ -14,7 +14,7 @@ use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {
     // tract's kernels of these two, and that of Swish, give a number for NaN.
-    registry.add("Sigmoid", 1, |ctx| rounded(ctx, nn::sigmoid()));
+    registry.add("Sigmoid", 1, sigmoid);
     registry.add("Tanh", 1, |ctx| rounded(ctx, math::tanh()));
     registry.add("Relu", 1, relu);
     registry.add("PRelu", 1, prelu);
@@ -200,6 +200,19 @@ fn gelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let approximate = ctx.attribute_among("approximation_mode", &modes, Some(false))?;
     let is_approximate = approximate && ctx.since() >= 7;
     unary(ctx, if is_approximate { gelu_tanh() } else { nn::gelu_exact::gelu_exact() })
+}
+
+/// **Sigmoid-1**: `1 / (1 + exp(-x))`. tract's function of f16 is off by 0.001 for large numbers on processors without f16.
+fn sigmoid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    let input = ctx.input(0)?;
+    if ctx.type_of(input)? != DatumType::F16 {
+        return rounded(ctx, nn::sigmoid());
+    }
+    let output = ctx.in_single("", input, |ctx, suffix, input| {
+        elementwise(ctx, suffix, nn::sigmoid(), input)
+    })?;
+    Ok(tvec!(output))
 }
 
 /// **Swish-4**: `x * sigmoid(beta * x)`. The optional second input is beta, which is 1 without it.

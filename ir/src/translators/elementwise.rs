@@ -308,7 +308,7 @@ fn shift(ctx: &mut LayerContext, operation: Arithmetic) -> TractResult<TVec<Outl
 
 /// **LogicalNot-1**, **BitwiseNot-13**, **Abs-1**, **Negative-1**, **Sign-1**, **Floor-1**, **Ceiling-1**,
 /// **Exp-1**, **Log-1**, **Sqrt-1**, **Erf-1**, **Sin-1**, **Cos-1**, **Tan-1**, **Asin-1**, **Acos-1**,
-/// **Atan-1**, **Sinh-1**, **Cosh-1**, **Asinh-4**, **Acosh-4**, **Atanh-4**, **IsNaN-10**, **Sigmoid-1**,
+/// **Atan-1**, **Sinh-1**, **Cosh-1**, **Asinh-4**, **Acosh-4**, **Atanh-4**, **IsNaN-10**,
 /// **Tanh-1**, **HSwish-4**, **Mish-4**, **SoftPlus-4**: one operator, element by element.
 pub(super) fn unary(ctx: &mut LayerContext, op: ElementWiseOp) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;

@@ -5,7 +5,7 @@ use tract_core::num_traits::Zero;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::fft::Fft;
 use tract_core::ops::math::{div, mul};
-use tract_openvino_kernels::checks::{checked_volume, listed};
+use tract_openvino_kernels::checks::{checked_volume, known_size, listed};
 
 use super::chain::Chain;
 use super::pad::pad_with_value;
@@ -155,7 +155,8 @@ pub(super) fn with_size(
     };
     let mut sized = shape.clone();
     sized[axis] = size.clone();
-    let known: TVec<usize> = sized.iter().filter_map(|size| size.to_usize().ok()).collect();
+    let known = sized.iter().filter(|size| size.as_i64().is_some()).map(known_size);
+    let known: TVec<usize> = known.collect::<TractResult<_>>()?;
     checked_volume(&ctx.layer().operation, &known)?;
     let mut pads = vec![[0.to_dim(), 0.to_dim()]; shape.len()];
     pads[axis][1] = missing;
@@ -231,15 +232,16 @@ pub(super) fn real_inverse(
     signal: &Signal,
 ) -> TractResult<OutletId> {
     let Signal { axis, size, .. } = signal;
-    let size = size.to_usize().map_err(|_| {
+    let size = size.as_i64().ok_or_else(|| {
         NotKnown::sizes(format!(
             "the size of the output on axis {axis} is {size}, but must be a number: give the inputs sizes"
         ))
     })?;
     ensure!(
-        (1..=MAX_SIGNAL).contains(&(size as i64)),
+        (1..=MAX_SIGNAL).contains(&size),
         "the size of the output on axis {axis} would be {size}, but must be in [1, {MAX_SIGNAL}]"
     );
+    let size = size as usize;
     let half = size / 2 + 1;
     let data = with_size(ctx, "half", data, *axis, &half.to_dim())?;
     let rank = ctx.shape_of(data)?.len();

@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 use tract_core::ops::change_axes::{AxisOp, perm_to_ops, to_axis_ops_with_onnx_rules};
-use tract_openvino_kernels::checks::listed;
+use tract_openvino_kernels::checks::{known_size, listed};
 
 use super::blocks::multiply;
 use crate::context::{LayerContext, NotKnown};
@@ -204,7 +204,7 @@ fn wire_reshape(
     to: TVec<TDim>,
 ) -> TractResult<TVec<OutletId>> {
     // tract reshapes no tensor without elements.
-    if let Ok(sizes) = to.iter().map(|dim| dim.to_usize()).collect::<Result<TVec<_>, _>>()
+    if let Ok(sizes) = to.iter().map(known_size).collect::<TractResult<TVec<_>>>()
         && sizes.contains(&0)
     {
         let dt = ctx.datum_type(0)?;

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use tract_core::internal::*;
 use tract_core::tract_data::half::f16;
 use tract_core::tract_data::half::slice::HalfFloatSliceExt;
-use tract_openvino_kernels::checks::volume;
+use tract_openvino_kernels::checks::{ensure_allocatable, volume};
 use tract_openvino_kernels::{LazyTensor, tensor_of_parts};
 
 use crate::document::ElementType;
@@ -230,7 +230,15 @@ impl Blob {
         })
     }
 
-    /// The number of bytes that the elements take.
+    /// The number of bytes that the elements take. They may be more than there are addresses.
+    fn bytes_of_elements(&self) -> Option<u64> {
+        let (bits, group) = (self.element_type.bits() as u64, self.element_type.group() as u64);
+        let mut sizes = self.shape.iter().map(|size| u64::try_from(*size).ok());
+        let volume = sizes.try_fold(1u64, |volume, size| volume.checked_mul(size?));
+        Some(volume?.checked_next_multiple_of(group)?.checked_mul(bits)?.div_ceil(8))
+    }
+
+    /// The number of bytes that the elements take, of which there are so many.
     ///
     /// The range is checked against the size of the weights, so that a false shape allocates nothing.
     fn needed(&self, weights: &Weights) -> TractResult<usize> {
@@ -245,22 +253,22 @@ impl Blob {
         if element_type == ElementType::String {
             return Ok(usize::try_from(size)?);
         }
-        let (bits, group) = (element_type.bits(), element_type.group());
-        let bits =
-            self.volume()?.checked_next_multiple_of(group).and_then(|it| it.checked_mul(bits));
-        let needed =
-            bits.with_context(|| format!("shape {:?} is too large", self.shape))?.div_ceil(8);
+        self.volume()?;
+        let too_large = || format!("shape {:?} is too large", self.shape);
+        let needed = self.bytes_of_elements().with_context(too_large)?;
         ensure!(
-            needed as u64 <= size,
+            needed <= size,
             "size {size} is too small: shape {:?} of {element_type} takes {needed} bytes",
             self.shape
         );
-        Ok(needed)
+        usize::try_from(needed).with_context(too_large)
     }
 
     /// The bytes as they are.
     pub fn bytes(&self, weights: &Weights) -> TractResult<Vec<u8>> {
-        let mut bytes = vec![0; self.needed(weights)?];
+        let needed = self.needed(weights)?;
+        ensure_allocatable("a constant", needed)?;
+        let mut bytes = vec![0; needed];
         weights.read(self.offset, &mut bytes)?;
         Ok(bytes)
     }
@@ -464,6 +472,20 @@ mod tests {
         Ok(())
     }
 
+    /// In bits, all of these are more than 32 bits count, and not all in bytes.
+    #[test]
+    fn bytes_are_counted_in_64_bits() {
+        let bytes = |element_type, shape: &[usize]| {
+            let blob = Blob { element_type, shape: shape.into(), offset: 0, size: 0 };
+            blob.bytes_of_elements()
+        };
+        assert_eq!(bytes(ElementType::F32, &[1 << 14, 1 << 14]), Some(1 << 30));
+        assert_eq!(bytes(ElementType::F64, &[1 << 16, 1 << 16]), Some(1u64 << 35));
+        assert_eq!(bytes(ElementType::U4, &[1 << 31, 3]), Some(3u64 << 30));
+        assert_eq!(bytes(ElementType::U3, &[1 << 31, 1]), Some(3u64 << 28));
+        assert_eq!(bytes(ElementType::U1, &[1 << 31, 1 << 31, 1 << 2]), None);
+    }
+
     #[test]
     fn ranges_are_checked_before_memory_is_taken() {
         let weights = Weights::from_bytes([0; 8]);
@@ -478,7 +500,7 @@ mod tests {
             (&[2], u64::MAX, 8, "reach beyond"),
             (&[3], 0, 8, "too small: shape [3] of f32 takes 12 bytes"),
             (&[usize::MAX, 2], 0, 8, "more elements than can be counted"),
-            (&[usize::MAX / 8], 0, 8, "too large"),
+            (&[usize::MAX / 8], 0, 8, if usize::BITS == 64 { "too large" } else { "too small" }),
         ] {
             let error = blob(shape, offset, size).unwrap_err();
             assert!(error.contains(expected), "{error}");

@@ -1,5 +1,7 @@
 use tract_core::internal::*;
-use tract_openvino_kernels::checks::{check_volume, checked_volume, expect_input_count};
+use tract_openvino_kernels::checks::{
+    check_volume, checked_volume, expect_input_count, known_size,
+};
 use tract_openvino_kernels::{register_check, register_movement};
 
 use crate::typed_op::{impl_op, set_symbols};
@@ -33,7 +35,7 @@ impl EqualShape {
             sizes.set(&symbol, LARGE_SIZE);
         }
         let shape: Option<Vec<usize>> =
-            shape.iter().map(|dim| dim.eval(&sizes).to_usize().ok()).collect();
+            shape.iter().map(|dim| known_size(&dim.eval(&sizes)).ok()).collect();
         shape.is_none_or(|shape| checked_volume("", &shape).is_err())
     }
 
@@ -72,9 +74,9 @@ impl EvalOp for EqualShape {
         let mut shape: TVec<usize> = tvec!();
         for (axis, (dim, size)) in self.shape.iter().zip(input.shape()).enumerate() {
             let expected = match dim.eval(ctx.symbols) {
-                dim @ TDim::Val(_) => dim.to_usize()?,
+                dim @ TDim::Val(_) => known_size(&dim)?,
                 _ if self.names => *size,
-                dim => dim.to_usize()?,
+                dim => known_size(&dim)?,
             };
             shape.push(expected);
             ensure!(

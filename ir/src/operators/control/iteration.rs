@@ -4,7 +4,7 @@ use tract_openvino_kernels::checks::check_volume;
 use super::collected::Collected;
 use super::count::Count;
 use super::{Body, Stage, op_with_bodies, run};
-use crate::typed_op::one_element;
+use crate::typed_op::{one_element, size_or_0};
 
 /// Runs a model again and again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Loop {
                     shape.push(match number == *axis {
                         true => 0,
                         // Only an iteration could tell this size.
-                        false => dim.eval(ctx.symbols).to_usize().unwrap_or(0),
+                        false => size_or_0(dim, ctx.symbols)?,
                     });
                 }
                 check_volume("Loop", fact.datum_type, &shape)?;

@@ -109,7 +109,8 @@ impl DeformablePsroiPooling {
         let shape = [regions.len(), self.output_dim, group, group];
         let samples = volume(&[&shape[..], &self.bins].concat());
         ensure!(
-            shape.contains(&0) || samples.is_some_and(|samples| samples <= MAX_STATED_SAMPLES),
+            shape.contains(&0)
+                || samples.is_some_and(|samples| samples as u64 <= MAX_STATED_SAMPLES),
             "{NAME}: an output of shape {shape:?} with {:?} points for each element needs more than {MAX_STATED_SAMPLES} of them",
             self.bins
         );

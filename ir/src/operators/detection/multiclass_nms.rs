@@ -114,7 +114,8 @@ impl MulticlassNms {
         let boxes: Vec<Corners> = corners(&boxes).collect();
         let (mut selected, mut starts, mut start) = (vec![], vec![], 0usize);
         for (image, boxes_of_image) in counts.iter().enumerate() {
-            let size = usize::try_from(*boxes_of_image).unwrap_or(0);
+            // A negative number is none.
+            let size = usize::try_from((*boxes_of_image).max(0)).unwrap_or(usize::MAX);
             let end = start.checked_add(size).filter(|end| *end <= count);
             let end = end.with_context(|| {
                 format!(
@@ -187,6 +188,7 @@ impl TypedOp for MulticlassNms {
 mod tests {
     use super::*;
     use crate::operators::detection::selection::By;
+    use model_cases::{MANY, TOO_MANY};
 
     fn example() -> MulticlassNms {
         MulticlassNms {
@@ -221,9 +223,9 @@ mod tests {
     #[test]
     fn any_number_of_images_and_classes_without_boxes() {
         let op = example();
-        let many = 1 << 40;
+        let many = MANY;
         let none = |shape: &[usize]| Tensor::zero::<f32>(shape).unwrap();
-        op.shared(&none(&[many, 0, 4]), &none(&[many, 1, 0])).unwrap_err();
+        op.shared(&none(&[TOO_MANY, 0, 4]), &none(&[TOO_MANY, 1, 0])).unwrap_err();
         assert_eq!(op.shared(&none(&[2, 0, 4]), &none(&[2, many, 0])).unwrap()[2].len(), 2);
         assert_eq!(op.apart(&none(&[many, 0, 4]), &none(&[many, 0]), &[0]).unwrap()[0].len(), 0);
     }

@@ -84,7 +84,8 @@ impl Limits {
             None => 0,
         };
         Ok(Limits {
-            most: usize::try_from(most).unwrap_or(0),
+            // A negative number is none.
+            most: usize::try_from(most.max(0)).unwrap_or(usize::MAX),
             overlap: float_or(inputs, 3, 0.)?,
             score: float_or(inputs, 4, 0.)?,
             sigma: float_or(inputs, 5, 0.)?,

@@ -265,6 +265,7 @@ impl TypedOp for Proposal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model_cases::MANY;
 
     #[test]
     fn any_number_of_images_without_regions() {
@@ -283,8 +284,7 @@ mod tests {
             framework: Framework::Default,
             regions: 0.to_dim(),
         };
-        let none =
-            |channels| Tensor::zero::<f32>(&[1 << 40, channels, 0, 1]).unwrap().into_tvalue();
+        let none = |channels| Tensor::zero::<f32>(&[MANY, channels, 0, 1]).unwrap().into_tvalue();
         let inputs = tvec!(none(2), none(4), tensor1(&[1f32; 3]).into_tvalue());
         let outputs = op.eval(&EvalContext::out_of_plan(), inputs).unwrap();
         assert_eq!(outputs[0].shape(), [0, 5]);

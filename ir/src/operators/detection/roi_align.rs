@@ -81,7 +81,8 @@ impl RoiAlign {
         let of_part = [self.sampling_ratio; 2];
         let samples = volume(&[&shape[..], &of_part].concat());
         ensure!(
-            shape.contains(&0) || samples.is_some_and(|samples| samples <= MAX_STATED_SAMPLES),
+            shape.contains(&0)
+                || samples.is_some_and(|samples| samples as u64 <= MAX_STATED_SAMPLES),
             "ROIAlign: an output of shape {shape:?} with {of_part:?} samples for each element needs more than \
              {MAX_STATED_SAMPLES} samples"
         );

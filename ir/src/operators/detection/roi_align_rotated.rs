@@ -68,7 +68,7 @@ impl RoiAlignRotated {
         let parts = self.pooled[0] * self.pooled[1];
         let count = rows.of_part * columns.of_part;
         ensure!(
-            count.checked_mul(parts).is_some_and(|count| count <= MAX_STATED_SAMPLES),
+            count.checked_mul(parts).is_some_and(|count| count as u64 <= MAX_STATED_SAMPLES),
             "ROIAlignRotated: a region has {count} samples in each of {parts} parts, but must have {MAX_STATED_SAMPLES} or \
              fewer in all"
         );
@@ -111,7 +111,8 @@ impl EvalOp for RoiAlignRotated {
         let of_part = [self.sampling_ratio; 2];
         let samples = volume(&[&shape[..], &of_part].concat());
         ensure!(
-            shape.contains(&0) || samples.is_some_and(|samples| samples <= MAX_STATED_SAMPLES),
+            shape.contains(&0)
+                || samples.is_some_and(|samples| samples as u64 <= MAX_STATED_SAMPLES),
             "ROIAlignRotated: an output of shape {shape:?} with {of_part:?} samples for each element needs more than \
              {MAX_STATED_SAMPLES} samples"
         );

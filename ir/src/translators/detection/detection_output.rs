@@ -51,9 +51,9 @@ pub(super) fn detection_output(ctx: &mut LayerContext) -> TractResult<TVec<Outle
     ctx.finish(op, &inputs)
 }
 
-/// A number for which -1 stands for none.
+/// A number for which -1 stands for none. One that no `usize` holds is more than there can be of anything.
 fn limit(number: i64) -> Option<usize> {
-    usize::try_from(number).ok()
+    (number >= 0).then(|| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
 fn keep_top_k(ctx: &LayerContext) -> TractResult<i64> {
