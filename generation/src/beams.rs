@@ -1,12 +1,11 @@
 //! Beam search: several texts at once, of which the most probable ones continue.
 
-use std::time::Instant;
-
 use tract_core::internal::*;
 
 use crate::config::{EarlyStopping, GenerationConfig};
 use crate::model::Context;
 use crate::sampling::{exclude, log_probabilities, penalize_repetitions};
+use crate::system::Stopwatch;
 use crate::tokens::{EndReason, GeneratedTokens, read_prompt};
 
 /// A text that a beam search found.
@@ -113,7 +112,7 @@ pub fn generate_beams(
     let most = config.most_new_tokens(context.len() + prompt.len())?;
     let mut statistics = read_prompt(context, prompt)?;
     let mut search = context.clone();
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let scores = |context: &Context| -> TractResult<Vec<Vec<f32>>> {
         let of_row = |(row, logits): (usize, &Vec<f32>)| {
             let mut scores = log_probabilities(logits)?;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tract_core::internal::*;
 
-use crate::files::{parse_json, read_json};
+use crate::files::{Files, parse_json};
 
 /// How tokens are chosen, and when generation ends.
 ///
@@ -48,7 +48,8 @@ pub struct GenerationConfig {
     pub min_p: f32,
     /// What logits of tokens that are in the text already are divided by, or multiplied with if they are negative: above 0.
     pub repetition_penalty: f32,
-    /// The seed of the random numbers. Without one, every text is another one.
+    /// The seed of the random numbers. Without one, every text is another one. On `wasm32-unknown-unknown`, which has no random
+    /// numbers to choose it by, it is needed where tokens are drawn.
     pub seed: Option<u64>,
     /// The number of beams. 1 is no beam search.
     pub num_beams: usize,
@@ -108,13 +109,17 @@ impl GenerationConfig {
     ///
     /// A file cannot be read, or as [`from_json`](Self::from_json).
     pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<GenerationConfig> {
-        let folder = folder.as_ref();
-        let path = folder.join("generation_config.json");
-        let settings: Settings = read_json(&path)?.unwrap_or_default();
+        GenerationConfig::from_files(&Files::folder(folder.as_ref()))
+    }
+
+    /// The settings of a model's files.
+    pub(crate) fn from_files(files: &Files) -> TractResult<GenerationConfig> {
+        const NAME: &str = "generation_config.json";
+        let settings: Settings = files.json(NAME)?.unwrap_or_default();
         let config = settings.config();
-        let mut config = config.with_context(|| format!("reading {}", path.display()))?;
+        let mut config = config.with_context(|| format!("reading {}", files.place_of(NAME)))?;
         if config.eos_token_id.is_empty() {
-            config.eos_token_id = ModelConfig::from_folder(folder)?.into_eos_token_id();
+            config.eos_token_id = ModelConfig::from_files(files)?.into_eos_token_id();
         }
         Ok(config)
     }
@@ -440,9 +445,9 @@ pub(crate) struct ModelConfig {
 }
 
 impl ModelConfig {
-    /// That of a folder: without anything if there is no `config.json`.
-    pub(crate) fn from_folder(folder: &Path) -> TractResult<ModelConfig> {
-        Ok(read_json(&folder.join("config.json"))?.unwrap_or_default())
+    /// That of a model's files: without anything if there is no `config.json`.
+    pub(crate) fn from_files(files: &Files) -> TractResult<ModelConfig> {
+        Ok(files.json("config.json")?.unwrap_or_default())
     }
 
     /// How many tokens a text may have.

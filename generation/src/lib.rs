@@ -51,7 +51,7 @@
 //!
 //! | file | what it decides |
 //! |---|---|
-//! | `text.rs` | [`TextGenerator`]: text in, text out, and [`Chat`], which keeps what the model has read |
+//! | `text.rs` | [`TextGenerator`]: text in, text out, at once or step by step ([`Generation`]), and [`Chat`], which keeps what the model has read |
 //! | `beams.rs` | [`generate_beams`]: several texts at once, of which the best one stays |
 //! | `tokens.rs` | [`generate_tokens`]: token by token, until something ends it |
 //! | `model.rs` | [`LanguageModel`], what a model must be, and [`Context`], its tokens so far |
@@ -62,13 +62,22 @@
 //! | `threads.rs` | the threads that a model runs on |
 //! | `sampling.rs` | [`Sampler`]: which token comes next |
 //! | `config.rs` | [`GenerationConfig`]: the settings, and what `config.json` says |
-//! | `files.rs` | the files of a folder |
+//! | `system.rs` | the time and random numbers, where there are any |
+//! | `files.rs` | [`Files`] in memory, or in a folder |
 //!
 //! # Features
 //!
 //! * `multithread-mm`, on by default: models run on several threads. A [`TextGenerator`] has one for each core, or as many as
 //!   `TRACT_OPENVINO_THREADS` or [`with_threads`](TextGenerator::with_threads) says; what is below it runs on the executor that
 //!   the program gives to tract.
+//! * `js`: for `wasm32-unknown-unknown`, where the crate of the tokenizers asks JavaScript for random numbers. Without it, the program
+//!   says where [`getrandom`](https://docs.rs/getrandom/0.3) gets them.
+//!
+//! # Without a system
+//!
+//! On `wasm32-unknown-unknown` there are no threads, files, clocks and random numbers: leave out the default features, and give the
+//! bytes of the model ([`TextGenerator::from_files`]), the seed of what is drawn ([`GenerationConfig::seed`]) and the time, if the
+//! chat template asks for it ([`Chat::with_time`]).
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -80,6 +89,7 @@ mod last_logits;
 mod model;
 mod sampling;
 mod stop;
+mod system;
 mod template;
 mod text;
 mod threads;
@@ -88,11 +98,12 @@ mod tokens;
 
 pub use beams::generate_beams;
 pub use config::{EarlyStopping, GenerationConfig, MAX_NEW_TOKENS};
+pub use files::Files;
 pub use model::{Context, LanguageModel, rounding_kernels};
 pub use sampling::Sampler;
 pub use stop::StopStrings;
 pub use template::{ChatTemplate, Message};
-pub use text::{Chat, Generated, TextGenerator};
+pub use text::{Chat, Generated, Generation, TextGenerator};
 pub use tokenizer::{TextStream, TextTokenizer};
 pub use tokens::{EndReason, GeneratedTokens, Statistics, generate_tokens};
 

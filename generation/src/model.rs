@@ -10,7 +10,7 @@ use tract_openvino_kernels::{
 };
 
 use crate::config::ModelConfig;
-use crate::files::check_model;
+use crate::files::{Files, MODEL};
 use crate::last_logits::keep_last_position;
 
 /// A language model as `optimum-cli export openvino` writes it: it keeps the keys and values of attention in variables.
@@ -112,17 +112,23 @@ impl LanguageModel {
         folder: impl AsRef<Path>,
         kernels: &KernelsTransform,
     ) -> TractResult<LanguageModel> {
-        let folder = folder.as_ref();
-        check_model(folder)?;
-        let config = ModelConfig::from_folder(folder)?;
-        let path = folder.join("openvino_model.xml");
+        LanguageModel::from_files(&Files::folder(folder.as_ref()), kernels)
+    }
+
+    /// The model of its files.
+    pub(crate) fn from_files(
+        files: &Files,
+        kernels: &KernelsTransform,
+    ) -> TractResult<LanguageModel> {
+        files.check_model()?;
+        let config = ModelConfig::from_files(files)?;
         let ir = ir();
-        let proto = ir.proto_model_for_path(&path)?;
+        let proto = files.model(&ir)?;
         let model = ir.model_for_proto_model(&proto);
-        let mut model = model.with_context(|| format!("in {}", path.display()))?;
+        let mut model = model.with_context(|| format!("in {}", files.place_of(MODEL)))?;
         label_known(&mut model, proto.document.graph())?;
         let model = LanguageModel::from_model_with(model, kernels);
-        let mut model = model.with_context(|| format!("in {}", path.display()))?;
+        let mut model = model.with_context(|| format!("in {}", files.place_of(MODEL)))?;
         model.max_positions = config.max_positions();
         Ok(model)
     }

@@ -5,6 +5,7 @@ use rand::{RngExt, SeedableRng};
 use tract_core::internal::*;
 
 use crate::config::GenerationConfig;
+use crate::system;
 
 /// Chooses tokens as a [`GenerationConfig`] says: first the penalty for repetitions, then temperature, top-k, top-p and
 /// min-p, in the order of the Python library transformers.
@@ -48,10 +49,25 @@ impl Sampler {
     ///
     /// # Errors
     ///
-    /// A setting is out of its range.
+    /// A setting is out of its range, or there is no seed where there are no random numbers to choose it by.
     pub fn new(config: &GenerationConfig) -> TractResult<Sampler> {
+        Sampler::with_seed_of(config, system::seed)
+    }
+
+    /// A sampler with another seed where the settings have none.
+    fn with_seed_of(
+        config: &GenerationConfig,
+        other: impl Fn() -> Option<u64>,
+    ) -> TractResult<Sampler> {
         config.validate()?;
-        let seed = config.seed.unwrap_or_else(rand::random);
+        let seed = match config.seed {
+            Some(seed) => seed,
+            None if config.do_sample => other().context(
+                "seed is missing, and there are no random numbers here to choose one by: it must be given",
+            )?,
+            // Nothing is drawn.
+            None => 0,
+        };
         let random = StdRng::seed_from_u64(seed);
         Ok(Sampler { config: config.clone(), random, candidates: vec![] })
     }
@@ -288,6 +304,23 @@ mod tests {
     use super::*;
 
     const NOT: f32 = f32::NEG_INFINITY;
+
+    /// Where there are no random numbers, only what needs none has no seed.
+    #[test]
+    fn seeds_that_nobody_gives() -> TractResult<()> {
+        let config = GenerationConfig::default();
+        let drawing = config.clone().with_do_sample(true).with_temperature(100.);
+        assert_eq!(Sampler::with_seed_of(&config, || None)?.next(vec![1., 2.], &[])?, 1);
+        let error = Sampler::with_seed_of(&drawing, || None).unwrap_err().to_string();
+        assert!(error.contains("seed is missing"), "{error}");
+        let draws = |config: &GenerationConfig, seed| -> TractResult<Vec<u32>> {
+            let mut sampler = Sampler::with_seed_of(config, || seed)?;
+            (0..40).map(|_| sampler.next(vec![1., 2.], &[])).collect()
+        };
+        assert_eq!(draws(&drawing.clone().with_seed(7), None)?, draws(&drawing, Some(7))?);
+        assert_ne!(draws(&drawing, Some(8))?, draws(&drawing, Some(7))?);
+        Ok(())
+    }
 
     #[test]
     fn the_first_of_equal_logits() -> TractResult<()> {

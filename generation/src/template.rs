@@ -14,13 +14,15 @@ mod values;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use jiff::Zoned;
 use jiff::fmt::strtime;
+use jiff::tz::{Offset, TimeZone};
+use jiff::{Timestamp, Zoned};
 use minijinja::{Error, ErrorKind, Value};
 use serde::{Deserialize, Serialize};
 use tract_core::internal::*;
 
-use crate::files::{read_json, read_text};
+use crate::files::Files;
+use crate::system;
 use crate::tokenizer::special_tokens;
 use program::Program;
 
@@ -109,20 +111,24 @@ impl ChatTemplate {
     ///
     /// A file cannot be read, has no template in it, or has several of which none is the default.
     pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<Option<ChatTemplate>> {
-        let folder = folder.as_ref();
-        let text = match read_text(&folder.join("chat_template.jinja"))? {
+        ChatTemplate::from_files(&Files::folder(folder.as_ref()))
+    }
+
+    /// The template of a model's files.
+    pub(crate) fn from_files(files: &Files) -> TractResult<Option<ChatTemplate>> {
+        const SETTINGS: &str = "tokenizer_config.json";
+        let text = match files.text("chat_template.jinja")? {
             Some(text) => Some(text),
             None => {
-                let path = folder.join("tokenizer_config.json");
-                let config: TokenizerConfig = read_json(&path)?.unwrap_or_default();
+                let config: TokenizerConfig = files.json(SETTINGS)?.unwrap_or_default();
                 let text = config.chat_template.map(Templates::default_one).transpose();
-                text.with_context(|| format!("in {}", path.display()))?
+                text.with_context(|| format!("in {}", files.place_of(SETTINGS)))?
             }
         };
         let Some(text) = text else { return Ok(None) };
         let template = ChatTemplate::new(&text);
-        let mut template = template.with_context(|| format!("in {}", folder.display()))?;
-        for (name, text) in special_tokens(folder)? {
+        let mut template = template.with_context(|| format!("in {}", files.place()))?;
+        for (name, text) in special_tokens(files)? {
             template.variables.insert(name.into(), text.map_or(Value::UNDEFINED, Value::from));
         }
         Ok(Some(template))
@@ -132,6 +138,29 @@ impl ChatTemplate {
     pub fn with_variable(mut self, name: impl Into<String>, value: impl Serialize) -> ChatTemplate {
         self.variables.insert(name.into(), Value::from_serialize(value));
         self
+    }
+
+    /// The template at a time: that of `strftime_now`, in seconds since 1970 began in UTC, and by how many seconds clocks are ahead
+    /// of UTC. Without it, the time is that of the system when the text is asked for, which `wasm32-unknown-unknown` does not have:
+    /// there `strftime_now` is an error.
+    ///
+    /// ```
+    /// use tract_openvino_generation::ChatTemplate;
+    ///
+    /// let template = ChatTemplate::new("Today is {{ strftime_now('%d %B %Y, %H:%M') }}.")?;
+    /// let template = template.with_time(1_700_000_000, 3600)?;
+    /// assert_eq!(template.render(&[], true)?, "Today is 14 November 2023, 23:13.");
+    /// # tract_openvino_generation::prelude::TractResult::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The time is not in the years from -9999 to 9999, or the clocks are ahead by more than a day.
+    pub fn with_time(mut self, seconds: i64, offset: i32) -> TractResult<ChatTemplate> {
+        let offset = Offset::from_seconds(offset)?;
+        let time = Timestamp::from_second(seconds)?.to_zoned(TimeZone::fixed(offset));
+        self.program.set_function("strftime_now", move |format: String| time_as(&format, &time));
+        Ok(self)
     }
 
     /// The text of a chat. With `add_generation_prompt`, it ends where the answer of the model begins.
@@ -160,9 +189,18 @@ fn raise_exception(message: String) -> Result<String, Error> {
 
 /// The time of now as the format of `strftime` says.
 fn strftime_now(format: String) -> Result<String, Error> {
-    strtime::format(&format, &Zoned::now()).map_err(|error| {
-        Error::new(ErrorKind::InvalidOperation, format!("strftime_now({format:?}): {error}"))
-    })
+    let unknown = || refused(&format, "there is no clock here: the time must be given");
+    time_as(&format, &system::now().ok_or_else(unknown)?)
+}
+
+/// A time as the format of `strftime` says.
+fn time_as(format: &str, time: &Zoned) -> Result<String, Error> {
+    strtime::format(format, time).map_err(|error| refused(format, error))
+}
+
+/// Why `strftime_now` gives nothing.
+fn refused(format: &str, why: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidOperation, format!("strftime_now({format:?}): {why}"))
 }
 
 /// What is read of `tokenizer_config.json`.
@@ -342,6 +380,24 @@ mod tests {
             format!("{:#}", rendered("{{ strftime_now('%!') }}").unwrap_err())
                 .contains("strftime_now")
         );
+        Ok(())
+    }
+
+    /// Within a macro, too, and in years that are not this one.
+    #[test]
+    fn a_time_that_is_given() -> TractResult<()> {
+        let text =
+            "{% macro day() %}{{ strftime_now('%d %b %Y %H:%M %z') }}{% endmacro %}{{ day() }}";
+        let template = ChatTemplate::new(text)?;
+        for (seconds, offset, expected) in [
+            (0, 0, "01 Jan 1970 00:00 +0000"),
+            (5_000_000_000i64, -5400, "11 Jun 2128 07:23 -0130"),
+        ] {
+            let template = template.clone().with_time(seconds, offset)?;
+            assert_eq!(template.render(&[], true)?, expected);
+        }
+        assert!(template.clone().with_time(i64::MAX, 0).is_err());
+        assert!(template.with_time(0, i32::MAX).is_err());
         Ok(())
     }
 

@@ -10,13 +10,13 @@ use tract_openvino_kernels::KernelsTransform;
 
 use crate::beams::generate_beams;
 use crate::config::GenerationConfig;
-use crate::files::check_model;
+use crate::files::Files;
 use crate::model::{Context, LanguageModel, rounding_kernels};
 use crate::stop::StopStrings;
 use crate::template::{ChatTemplate, Message};
 use crate::threads::Threads;
-use crate::tokenizer::{TextStream, TextTokenizer, special_tokens};
-use crate::tokens::{EndReason, GeneratedTokens, Statistics, generate_tokens, read_prompt};
+use crate::tokenizer::{Pieces, TextTokenizer, special_tokens};
+use crate::tokens::{EndReason, GeneratedTokens, Statistics, TokenSteps, read_prompt};
 
 /// A language model with its tokenizer, chat template and settings. A clone shares them.
 ///
@@ -82,13 +82,6 @@ pub struct Generated {
     pub statistics: Statistics,
 }
 
-impl Generated {
-    /// No text: the caller wanted none after so much of the prompt.
-    fn stopped(statistics: Statistics) -> Generated {
-        Generated { text: String::new(), tokens: vec![], end: EndReason::Stopped, statistics }
-    }
-}
-
 impl TextGenerator {
     /// The model of a folder that `optimum-cli export openvino` wrote: `openvino_model.xml` and `.bin`, `tokenizer.json`, and, if
     /// they are there, `config.json`, `generation_config.json`, `chat_template.jinja`, `tokenizer_config.json` and
@@ -133,24 +126,36 @@ impl TextGenerator {
         folder: impl AsRef<Path>,
         kernels: &KernelsTransform,
     ) -> TractResult<TextGenerator> {
-        let folder = folder.as_ref();
+        TextGenerator::from_files(Files::folder(folder.as_ref()), kernels)
+    }
+
+    /// The same from files in memory. They are no longer needed when the model is read: what it keeps of them it has copied.
+    ///
+    /// Nothing is asked of the system then but threads, with the feature for them, and what
+    /// [`seed`](GenerationConfig::seed) and [`ChatTemplate::with_time`] are about: a browser can do this.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`from_folder`](Self::from_folder).
+    pub fn from_files(files: Files, kernels: &KernelsTransform) -> TractResult<TextGenerator> {
+        let files = &files;
         // What is quickly read comes first.
-        check_model(folder)?;
-        let mut config = GenerationConfig::from_folder(folder)?;
-        let tokenizer = TextTokenizer::from_folder(folder)?;
+        files.check_model()?;
+        let mut config = GenerationConfig::from_files(files)?;
+        let tokenizer = TextTokenizer::from_files(files)?;
         if config.eos_token_id.is_empty()
-            && let Some(Some(text)) = special_tokens(folder)?.get("eos_token")
+            && let Some(Some(text)) = special_tokens(files)?.get("eos_token")
         {
             let token = tokenizer.token(text).with_context(|| {
                 format!(
                     "in {}, eos_token is {text:?}, which tokenizer.json does not have",
-                    folder.display()
+                    files.place()
                 )
             })?;
             config.eos_token_id = vec![token];
         }
-        let template = ChatTemplate::from_folder(folder).map_err(|error| format!("{error:#}"));
-        let model = LanguageModel::from_folder_with(folder, kernels)?;
+        let template = ChatTemplate::from_files(files).map_err(|error| format!("{error:#}"));
+        let model = LanguageModel::from_files(files, kernels)?;
         Ok(TextGenerator::of(Parts { model, tokenizer, template, config }))
     }
 
@@ -229,20 +234,37 @@ impl TextGenerator {
         config: &GenerationConfig,
         on_text: impl FnMut(&str) -> ControlFlow<()>,
     ) -> TractResult<Generated> {
-        let config = &self.with_end_tokens(config);
+        self.start(prompt, config)?.tell(on_text)
+    }
+
+    /// [`generate`](Self::generate) for a program that has something else to do between the pieces: reads the prompt, and leaves
+    /// the rest to the program.
+    ///
+    /// ```
+    /// use tract_openvino_generation::TextGenerator;
+    ///
+    /// let generator = TextGenerator::from_folder("models/tiny")?;
+    /// let config = generator.config().clone().with_max_new_tokens(10);
+    /// let mut generation = generator.start("Hello", &config)?;
+    /// while let Some(piece) = generation.next_piece()? {
+    ///     print!("{piece}");
+    /// }
+    /// assert_eq!(generation.generated().tokens.len(), 10);
+    /// # tract_openvino_generation::prelude::TractResult::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`generate`](Self::generate).
+    pub fn start(&self, prompt: &str, config: &GenerationConfig) -> TractResult<Generation> {
+        let config = self.with_end_tokens(config);
         let prompt = self.tokenizer().encode(prompt, true)?;
-        // A word that follows has its space.
-        let stream = self.tokenizer().stream_after(&prompt);
         config.validate()?;
         config.most_new_tokens(prompt.len())?;
-        self.threads.run(|| {
-            let mut context = self.model().start()?;
-            let (statistics, flow) = self.prefill(&mut context, &prompt)?;
-            if flow.is_break() {
-                return Ok(Generated::stopped(statistics));
-            }
-            self.continue_context(&mut context, statistics, config, stream, on_text)
-        })
+        let mut context = self.model().start()?;
+        let (read, flow) = self.threads.run(|| self.prefill(&mut context, &prompt))?;
+        // A word that follows has its space.
+        Generation::new(self, context, &prompt, config, read, flow)
     }
 
     /// A new chat.
@@ -293,80 +315,135 @@ impl TextGenerator {
         }
         Ok((statistics, ControlFlow::Continue(())))
     }
-
-    /// Generates what follows a context, which has been read as the statistics say.
-    fn continue_context(
-        &self,
-        context: &mut Context,
-        read: Statistics,
-        config: &GenerationConfig,
-        stream: TextStream<'_>,
-        on_text: impl FnMut(&str) -> ControlFlow<()>,
-    ) -> TractResult<Generated> {
-        let mut streamer = Streamer {
-            stream: stream.with_skip_special_tokens(config.skip_special_tokens),
-            stop: StopStrings::new(config.stop_strings.iter().cloned()),
-            text: String::new(),
-            on_text,
-        };
-        let mut generated = match config.num_beams {
-            1 => generate_tokens(context, &[], config, |token| streamer.token(token))?,
-            _ => {
-                let mut generated = generate_beams(context, &[], config)?;
-                for token in &generated.tokens {
-                    if streamer.token(*token)?.is_break() {
-                        generated.end = EndReason::Stopped;
-                        break;
-                    }
-                }
-                generated
-            }
-        };
-        // Who wants no more gets no more.
-        if generated.end != EndReason::Stopped {
-            streamer.finish()?;
-        }
-        if streamer.stop.has_stopped() {
-            generated.end = EndReason::StopString;
-        }
-        let GeneratedTokens { tokens, end, statistics } = generated;
-        let Statistics { prompt_tokens, prompt_time, .. } = read;
-        let statistics = Statistics { prompt_tokens, prompt_time, ..statistics };
-        let text = streamer.text;
-        Ok(Generated { text, tokens, end, statistics })
-    }
 }
 
-/// Tokens on their way to the caller.
-struct Streamer<'a, F> {
-    stream: TextStream<'a>,
+/// A text that is generated piece by piece, as [`TextGenerator::start`] and [`Chat::start`] begin it.
+#[derive(Debug)]
+pub struct Generation {
+    generator: TextGenerator,
+    config: GenerationConfig,
+    context: Context,
+    source: Source,
+    pieces: Pieces,
     stop: StopStrings,
     text: String,
-    on_text: F,
+    /// Of prefill.
+    read: Statistics,
+    end: Option<EndReason>,
 }
 
-impl<F: FnMut(&str) -> ControlFlow<()>> Streamer<'_, F> {
-    fn token(&mut self, token: u32) -> TractResult<ControlFlow<()>> {
-        let piece = self.stream.push(token)?;
-        let piece = self.stop.push(&piece);
-        let flow = self.tell(&piece);
-        Ok(if self.stop.has_stopped() { ControlFlow::Break(()) } else { flow })
+/// Where the tokens come from.
+#[derive(Debug)]
+enum Source {
+    /// Nowhere: the caller wanted no more after so much of the prompt.
+    Stopped,
+    Steps(Box<TokenSteps>),
+    /// A beam search, which finds all of them at once when it is first asked; and how many of them have been told.
+    Beams(Option<GeneratedTokens>, usize),
+}
+
+impl Generation {
+    /// What follows a context, which has been read as the statistics say.
+    fn new(
+        generator: &TextGenerator,
+        mut context: Context,
+        before: &[u32],
+        config: GenerationConfig,
+        read: Statistics,
+        flow: ControlFlow<()>,
+    ) -> TractResult<Generation> {
+        let source = match config.num_beams {
+            _ if flow.is_break() => Source::Stopped,
+            1 => Source::Steps(Box::new(TokenSteps::new(&mut context, &[], &config)?)),
+            _ => Source::Beams(None, 0),
+        };
+        Ok(Generation {
+            generator: generator.clone(),
+            context,
+            source,
+            pieces: Pieces::after(before, config.skip_special_tokens),
+            stop: StopStrings::new(config.stop_strings.iter().cloned()),
+            text: String::new(),
+            read,
+            end: flow.is_break().then_some(EndReason::Stopped),
+            config,
+        })
     }
 
-    fn finish(&mut self) -> TractResult<()> {
-        let piece = self.stream.finish()?;
-        let mut piece = self.stop.push(&piece);
-        piece += &self.stop.finish();
-        let _ = self.tell(&piece);
-        Ok(())
-    }
-
-    fn tell(&mut self, piece: &str) -> ControlFlow<()> {
-        if piece.is_empty() {
-            return ControlFlow::Continue(());
+    /// The text of the next token, or none after the end. It is empty where a token completes no character. Of a beam search, the
+    /// first one takes the time of all.
+    ///
+    /// # Errors
+    ///
+    /// The model fails, or the tokenizer cannot put the tokens together.
+    pub fn next_piece(&mut self) -> TractResult<Option<String>> {
+        if self.end.is_some() {
+            return Ok(None);
         }
-        self.text += piece;
-        (self.on_text)(piece)
+        let Generation { generator, context, config, .. } = self;
+        let (token, end) = match &mut self.source {
+            Source::Stopped => (None, Some(EndReason::Stopped)),
+            Source::Steps(steps) => (generator.threads.run(|| steps.next(context))?, steps.end()),
+            Source::Beams(found, told) => {
+                let found = match found {
+                    Some(found) => found,
+                    None => found
+                        .insert(generator.threads.run(|| generate_beams(context, &[], config))?),
+                };
+                let token = found.tokens.get(*told).copied();
+                *told += 1;
+                (token, token.is_none().then_some(found.end))
+            }
+        };
+        let tokenizer = self.generator.tokenizer();
+        let mut piece = match token {
+            Some(token) => self.stop.push(&self.pieces.push(tokenizer, token)?),
+            None => String::new(),
+        };
+        if end.is_some() {
+            piece += &self.stop.push(&self.pieces.finish(tokenizer)?);
+            piece += &self.stop.finish();
+        }
+        self.end = if self.stop.has_stopped() { Some(EndReason::StopString) } else { end };
+        self.text += &piece;
+        Ok(Some(piece))
+    }
+
+    /// The text so far. If nothing has ended it, the caller has: [`EndReason::Stopped`].
+    pub fn generated(self) -> Generated {
+        let (tokens, statistics) = match self.source {
+            Source::Steps(steps) => {
+                let GeneratedTokens { tokens, statistics, .. } = steps.generated();
+                (tokens, statistics)
+            }
+            Source::Beams(Some(found), _) => (found.tokens, found.statistics),
+            Source::Beams(None, _) | Source::Stopped => Default::default(),
+        };
+        let Statistics { prompt_tokens, prompt_time, .. } = self.read;
+        Generated {
+            text: self.text,
+            tokens,
+            end: self.end.unwrap_or(EndReason::Stopped),
+            statistics: Statistics { prompt_tokens, prompt_time, ..statistics },
+        }
+    }
+
+    /// Generates all of the text, and tells it piece by piece, as long as the caller wants more. What takes them has the threads, too.
+    fn run(&mut self, mut on_text: impl FnMut(&str) -> ControlFlow<()>) -> TractResult<()> {
+        let threads = self.generator.threads.clone();
+        threads.run(|| {
+            while let Some(piece) = self.next_piece()? {
+                if !piece.is_empty() && on_text(&piece).is_break() && self.end.is_none() {
+                    self.end = Some(EndReason::Stopped);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn tell(mut self, on_text: impl FnMut(&str) -> ControlFlow<()>) -> TractResult<Generated> {
+        self.run(on_text)?;
+        Ok(self.generated())
     }
 }
 
@@ -403,6 +480,16 @@ impl Chat {
         self
     }
 
+    /// The chat with the time of its template: see [`ChatTemplate::with_time`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ChatTemplate::with_time`].
+    pub fn with_time(mut self, seconds: i64, offset: i32) -> TractResult<Chat> {
+        self.template = self.template.with_time(seconds, offset)?;
+        Ok(self)
+    }
+
     /// Generates the answer to messages, which are the whole chat, and tells it piece by piece, as
     /// [`TextGenerator::generate`] does. Where the tokens of the messages begin with those that the model has read, it reads the
     /// others only.
@@ -416,33 +503,47 @@ impl Chat {
         config: &GenerationConfig,
         on_text: impl FnMut(&str) -> ControlFlow<()>,
     ) -> TractResult<Generated> {
-        let config = &self.generator.with_end_tokens(config);
+        let mut generation = self.start(messages, config)?;
+        generation.run(on_text)?;
+        Ok(self.keep(generation))
+    }
+
+    /// [`answer`](Self::answer) for a program that has something else to do between the pieces: reads what is new, and leaves the
+    /// rest to the program. [`keep`](Self::keep) ends it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`answer`](Self::answer).
+    pub fn start(
+        &mut self,
+        messages: &[Message],
+        config: &GenerationConfig,
+    ) -> TractResult<Generation> {
+        let generator = &self.generator;
+        let config = generator.with_end_tokens(config);
         config.validate()?;
         let text = self.template.render(messages, true)?;
-        let tokenizer = self.generator.tokenizer();
         // The template has the special tokens.
-        let prompt = tokenizer.encode(&text, false)?;
+        let prompt = generator.tokenizer().encode(&text, false)?;
         config.most_new_tokens(prompt.len())?;
         let known = self.contexts.iter().filter(|it| prompt.starts_with(it.tokens(0)));
         let mut context = match known.max_by_key(|it| it.len()) {
             Some(context) => context.clone(),
-            None => self.generator.model().start()?,
+            None => generator.model().start()?,
         };
         let new = &prompt[context.len()..];
-        let stream = tokenizer.stream();
-        self.generator.threads.run(|| {
-            let (statistics, flow) = self.generator.prefill(&mut context, new)?;
-            let mut answered = context.clone();
-            self.contexts = vec![context];
-            if flow.is_break() {
-                return Ok(Generated::stopped(statistics));
-            }
-            let generator = &self.generator;
-            let generated =
-                generator.continue_context(&mut answered, statistics, config, stream, on_text)?;
-            self.contexts.push(answered);
-            Ok(generated)
-        })
+        let (read, flow) = generator.threads.run(|| generator.prefill(&mut context, new))?;
+        self.contexts = vec![context.clone()];
+        Generation::new(generator, context, &[], config, read, flow)
+    }
+
+    /// The answer so far. The next one need not read it again.
+    pub fn keep(&mut self, generation: Generation) -> Generated {
+        if !matches!(generation.source, Source::Stopped) {
+            self.contexts.truncate(1);
+            self.contexts.push(generation.context.clone());
+        }
+        generation.generated()
     }
 }
 
@@ -474,6 +575,37 @@ mod tests {
             assert_eq!(pieces, generated.text);
             assert_eq!(generated.text, generator.tokenizer().decode(&generated.tokens)?);
         }
+        Ok(())
+    }
+
+    /// Between the steps of one text, there may be those of others.
+    #[test]
+    fn texts_step_by_step() -> TractResult<()> {
+        let generator = generator();
+        let config = generator.config().clone().with_max_new_tokens(20).with_eos_token_id([]);
+        let messages = [Message::user("Hello!")];
+        let expected = generator.generate("Hello", &config, |_| GO_ON)?;
+        let expected_answer = generator.chat()?.answer(&messages, &config, |_| GO_ON)?;
+        let mut chat = generator.chat()?;
+        let mut text = generator.start("Hello", &config)?;
+        let mut answer = chat.start(&messages, &config)?;
+        let mut pieces = [String::new(), String::new()];
+        for _ in 0..21 {
+            pieces[0] += &text.next_piece()?.context("the text goes on")?;
+            pieces[1] += &answer.next_piece()?.context("the answer goes on")?;
+        }
+        assert_eq!((text.next_piece()?, answer.next_piece()?), (None, None));
+        let (text, answer) = (text.generated(), chat.keep(answer));
+        assert_eq!(pieces, [&*text.text, &*answer.text]);
+        assert_eq!((text.tokens, text.end), (expected.tokens, EndReason::MaxNewTokens));
+        assert_eq!(answer.tokens, expected_answer.tokens);
+        // What the chat has kept is not read again.
+        assert_eq!(chat.answer(&messages, &config, |_| GO_ON)?.statistics.prompt_tokens, 0);
+        // The caller ends it.
+        let mut text = generator.start("Hello", &config)?;
+        text.next_piece()?;
+        let stopped = text.generated();
+        assert_eq!((stopped.tokens.len(), stopped.end), (1, EndReason::Stopped));
         Ok(())
     }
 
@@ -779,6 +911,43 @@ mod tests {
         std::fs::write(folder.path().join("tokenizer_config.json"), r#"{"eos_token": "<eos>"}"#)?;
         let error = TextGenerator::from_folder(&folder).unwrap_err().to_string();
         assert!(error.contains("eos_token is \"<eos>\", which tokenizer.json does not"), "{error}");
+        Ok(())
+    }
+
+    /// The same texts as from a folder; and what is missing, too.
+    #[test]
+    fn files_in_memory() -> TractResult<()> {
+        let files = |without: &str| -> TractResult<Files> {
+            let mut files = Files::default();
+            for file in std::fs::read_dir("models/tiny")?.map(Result::unwrap) {
+                let name = file.file_name().to_string_lossy().into_owned();
+                if name != without {
+                    files = files.with(name, std::fs::read(file.path())?);
+                }
+            }
+            Ok(files)
+        };
+        let generator = TextGenerator::from_files(files("")?, &KernelsTransform::default())?;
+        assert_eq!(generator.config(), self::generator().config());
+        assert_eq!(generator.model().max_positions(), self::generator().model().max_positions());
+        let config = generator.config().clone().with_max_new_tokens(20);
+        let messages = [Message::user("Hello!")];
+        let answer = |generator: TextGenerator| {
+            generator.chat()?.answer(&messages, &config, |_| GO_ON).map(|it| it.tokens)
+        };
+        assert_eq!(answer(generator)?, answer(self::generator())?);
+        let error = |files| {
+            let generator = TextGenerator::from_files(files, &KernelsTransform::default());
+            format!("{:#}", generator.unwrap_err())
+        };
+        assert_eq!(error(files("openvino_model.xml")?), "openvino_model.xml is missing");
+        assert_eq!(error(files("tokenizer.json")?), "tokenizer.json is missing");
+        let no_weights = error(files("openvino_model.bin")?);
+        assert!(no_weights.contains("openvino_model.bin is missing"), "{no_weights}");
+        let other = Files::default().with("openvino_encoder_model.xml", "");
+        assert!(error(other).contains("memory has openvino_encoder_model.xml: it is"));
+        let no_text = files("")?.with("config.json", [0xff]);
+        assert!(error(no_text).contains("reading config.json"));
         Ok(())
     }
 

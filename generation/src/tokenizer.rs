@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokenizers::Tokenizer;
 use tract_core::internal::*;
 
-use crate::files::read_json;
+use crate::files::Files;
 
 /// A tokenizer of Hugging Face, from its file `tokenizer.json`.
 #[derive(Debug, Clone)]
@@ -20,9 +20,16 @@ impl TextTokenizer {
     ///
     /// The file is missing, or is no tokenizer.
     pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<TextTokenizer> {
-        let path = folder.as_ref().join("tokenizer.json");
-        let tokenizer = Tokenizer::from_file(&path).map_err(as_error);
-        tokenizer.map(TextTokenizer::new).with_context(|| format!("reading {}", path.display()))
+        TextTokenizer::from_files(&Files::folder(folder.as_ref()))
+    }
+
+    /// The tokenizer of a model's files.
+    pub(crate) fn from_files(files: &Files) -> TractResult<TextTokenizer> {
+        const NAME: &str = "tokenizer.json";
+        let tokenizer = Tokenizer::from_bytes(files.needed(NAME)?).map_err(as_error);
+        tokenizer
+            .map(TextTokenizer::new)
+            .with_context(|| format!("reading {}", files.place_of(NAME)))
     }
 
     /// A tokenizer that was read or made elsewhere. It neither pads nor truncates from now on.
@@ -77,23 +84,17 @@ impl TextTokenizer {
     /// The text of tokens that come one by one after others, whose text is not repeated. Some tokenizers leave out the space of a
     /// word where a text begins: here it does not begin.
     pub fn stream_after(&self, tokens: &[u32]) -> TextStream<'_> {
-        TextStream {
-            tokenizer: self,
-            tokens: tokens.to_vec(),
-            skip_special_tokens: true,
-            context: 0,
-            decoded: tokens.len(),
-        }
+        TextStream { tokenizer: self, pieces: Pieces::after(tokens, true) }
     }
 }
 
-/// The special tokens of a folder, by their names in transformers. A text that is `None` is one of which a file says that there is
+/// The special tokens of a model's files, by their names in transformers. A text that is `None` is one of which a file says that there is
 /// no such token.
 ///
 /// # Errors
 ///
 /// A file cannot be read, or a token in it has no text.
-pub(crate) fn special_tokens(folder: &Path) -> TractResult<BTreeMap<&'static str, Option<String>>> {
+pub(crate) fn special_tokens(files: &Files) -> TractResult<BTreeMap<&'static str, Option<String>>> {
     const NAMES: [&str; 7] = [
         "bos_token",
         "eos_token",
@@ -106,8 +107,7 @@ pub(crate) fn special_tokens(folder: &Path) -> TractResult<BTreeMap<&'static str
     let mut tokens = BTreeMap::new();
     // The second one is that of older versions.
     for file in ["tokenizer_config.json", "special_tokens_map.json"] {
-        let path = folder.join(file);
-        let values: Map<String, Value> = read_json(&path)?.unwrap_or_default();
+        let values: Map<String, Value> = files.json(file)?.unwrap_or_default();
         for name in NAMES {
             let Some(value) = values.get(name) else { continue };
             let text = match (value, value.get("content")) {
@@ -115,7 +115,7 @@ pub(crate) fn special_tokens(folder: &Path) -> TractResult<BTreeMap<&'static str
                 (Value::String(text), _) | (_, Some(Value::String(text))) => Some(text.clone()),
                 _ => bail!(
                     "in {}, {name} is {value}, but must be a text, or have its text as content",
-                    path.display()
+                    files.place_of(file)
                 ),
             };
             let known = tokens.entry(name).or_insert(None);
@@ -129,19 +129,13 @@ pub(crate) fn special_tokens(folder: &Path) -> TractResult<BTreeMap<&'static str
 #[derive(Debug, Clone)]
 pub struct TextStream<'a> {
     tokenizer: &'a TextTokenizer,
-    tokens: Vec<u32>,
-    skip_special_tokens: bool,
-    /// The first token that is decoded again. What is before it does not change the text any more; what is from here to
-    /// `decoded` may, as some tokenizers leave out a space where a text begins.
-    context: usize,
-    /// The first token whose text has not come yet.
-    decoded: usize,
+    pieces: Pieces,
 }
 
 impl TextStream<'_> {
     /// The stream with the texts of special tokens, or without them, as it is at first.
     pub fn with_skip_special_tokens(mut self, skip_special_tokens: bool) -> Self {
-        self.skip_special_tokens = skip_special_tokens;
+        self.pieces.skip_special_tokens = skip_special_tokens;
         self
     }
 
@@ -152,13 +146,7 @@ impl TextStream<'_> {
     ///
     /// The tokenizer cannot put these tokens together.
     pub fn push(&mut self, token: u32) -> TractResult<String> {
-        self.tokens.push(token);
-        let piece = self.rest()?;
-        if piece.is_empty() || piece.ends_with(char::REPLACEMENT_CHARACTER) {
-            return Ok(String::new());
-        }
-        (self.context, self.decoded) = (self.decoded, self.tokens.len());
-        Ok(piece)
+        self.pieces.push(self.tokenizer, token)
     }
 
     /// The rest of the text, if no token comes any more: U+FFFD for half a character.
@@ -167,16 +155,51 @@ impl TextStream<'_> {
     ///
     /// The tokenizer cannot put these tokens together.
     pub fn finish(&mut self) -> TractResult<String> {
-        let piece = self.rest()?;
+        self.pieces.finish(self.tokenizer)
+    }
+}
+
+/// What a [`TextStream`] knows, without its tokenizer.
+#[derive(Debug, Clone)]
+pub(crate) struct Pieces {
+    tokens: Vec<u32>,
+    skip_special_tokens: bool,
+    /// The first token that is decoded again. What is before it does not change the text any more; what is from here to
+    /// `decoded` may, as some tokenizers leave out a space where a text begins.
+    context: usize,
+    /// The first token whose text has not come yet.
+    decoded: usize,
+}
+
+impl Pieces {
+    /// After other tokens.
+    pub(crate) fn after(tokens: &[u32], skip_special_tokens: bool) -> Pieces {
+        Pieces { tokens: tokens.to_vec(), skip_special_tokens, context: 0, decoded: tokens.len() }
+    }
+
+    /// [`TextStream::push`].
+    pub(crate) fn push(&mut self, tokenizer: &TextTokenizer, token: u32) -> TractResult<String> {
+        self.tokens.push(token);
+        let piece = self.rest(tokenizer)?;
+        if piece.is_empty() || piece.ends_with(char::REPLACEMENT_CHARACTER) {
+            return Ok(String::new());
+        }
+        (self.context, self.decoded) = (self.decoded, self.tokens.len());
+        Ok(piece)
+    }
+
+    /// [`TextStream::finish`].
+    pub(crate) fn finish(&mut self, tokenizer: &TextTokenizer) -> TractResult<String> {
+        let piece = self.rest(tokenizer)?;
         (self.context, self.decoded) = (self.decoded, self.tokens.len());
         Ok(piece)
     }
 
     /// The text of the tokens that have not come yet.
-    fn rest(&self) -> TractResult<String> {
+    fn rest(&self, tokenizer: &TextTokenizer) -> TractResult<String> {
         let decode = |end: usize| {
             let tokens = &self.tokens[self.context..end];
-            self.tokenizer.decode_with(tokens, self.skip_special_tokens)
+            tokenizer.decode_with(tokens, self.skip_special_tokens)
         };
         let (before, mut text) = (decode(self.decoded)?, decode(self.tokens.len())?);
         // A decoder that changes what has come, which those of language models do not, cannot take it back.
@@ -305,7 +328,7 @@ pub(crate) mod tests {
     fn special_tokens_of_both_files() -> TractResult<()> {
         let folder = tempfile::tempdir()?;
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
-        assert!(special_tokens(folder.path())?.is_empty());
+        assert!(special_tokens(&Files::folder(folder.path()))?.is_empty());
         write(
             "tokenizer_config.json",
             r#"{"eos_token": "</s>", "pad_token": null, "unk_token": null}"#,
@@ -314,14 +337,14 @@ pub(crate) mod tests {
             "special_tokens_map.json",
             r#"{"bos_token": {"content": "<s>"}, "eos_token": "<old>", "unk_token": "<unk>"}"#,
         )?;
-        let tokens = special_tokens(folder.path())?;
+        let tokens = special_tokens(&Files::folder(folder.path()))?;
         let text = |name: &str| tokens.get(name).map(|text| text.as_deref());
         assert_eq!(text("bos_token"), Some(Some("<s>")));
         assert_eq!(text("eos_token"), Some(Some("</s>")));
         assert_eq!(text("unk_token"), Some(Some("<unk>")));
         assert_eq!((text("pad_token"), text("sep_token")), (Some(None), None));
         write("tokenizer_config.json", r#"{"eos_token": 2}"#)?;
-        let error = special_tokens(folder.path()).unwrap_err().to_string();
+        let error = special_tokens(&Files::folder(folder.path())).unwrap_err().to_string();
         assert!(error.contains("tokenizer_config.json, eos_token is 2, but must be"), "{error}");
         Ok(())
     }

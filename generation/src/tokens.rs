@@ -1,13 +1,14 @@
 //! Generation of tokens, without text.
 
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tract_core::internal::*;
 
 use crate::config::GenerationConfig;
 use crate::model::Context;
 use crate::sampling::{Sampler, exclude};
+use crate::system::Stopwatch;
 
 /// Why generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,8 @@ impl std::fmt::Display for EndReason {
     }
 }
 
-/// How many tokens there were in prefill and decode, and how long that took.
+/// How many tokens there were in prefill and decode, and how long that took. Times are zero on `wasm32-unknown-unknown`, which has no
+/// clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -97,41 +99,93 @@ pub fn generate_tokens(
     config: &GenerationConfig,
     mut on_token: impl FnMut(u32) -> TractResult<ControlFlow<()>>,
 ) -> TractResult<GeneratedTokens> {
-    let mut sampler = Sampler::new(config)?;
-    ensure!(config.num_beams == 1, "num_beams is {}, but must be 1 here", config.num_beams);
-    let most = config.most_new_tokens(context.len() + prompt.len())?;
-    let mut statistics = read_prompt(context, prompt)?;
-    let started = Instant::now();
-    let mut tokens = vec![];
-    let end = loop {
-        let mut logits = context.logits()[0].clone();
-        if tokens.len() < config.min_new_tokens {
-            exclude(&mut logits, &config.eos_token_id);
-        }
-        let token = sampler.next(logits, context.tokens(0))?;
-        if config.eos_token_id.contains(&token) {
-            break EndReason::EndToken;
-        }
-        tokens.push(token);
+    let mut steps = TokenSteps::new(context, prompt, config)?;
+    while let Some(token) = steps.next(context)? {
         if on_token(token)?.is_break() {
-            break EndReason::Stopped;
+            break;
         }
-        if tokens.len() >= most {
-            break EndReason::MaxNewTokens;
+    }
+    Ok(steps.generated())
+}
+
+/// [`generate_tokens`], one token at a time.
+#[derive(Debug)]
+pub(crate) struct TokenSteps {
+    sampler: Sampler,
+    min_new_tokens: usize,
+    eos_token_id: Vec<u32>,
+    most: usize,
+    tokens: Vec<u32>,
+    end: Option<EndReason>,
+    statistics: Statistics,
+}
+
+impl TokenSteps {
+    /// Reads the prompt.
+    pub(crate) fn new(
+        context: &mut Context,
+        prompt: &[u32],
+        config: &GenerationConfig,
+    ) -> TractResult<TokenSteps> {
+        let sampler = Sampler::new(config)?;
+        ensure!(config.num_beams == 1, "num_beams is {}, but must be 1 here", config.num_beams);
+        let most = config.most_new_tokens(context.len() + prompt.len())?;
+        let statistics = read_prompt(context, prompt)?;
+        let GenerationConfig { min_new_tokens, eos_token_id, .. } = config.clone();
+        let (tokens, end) = (vec![], None);
+        Ok(TokenSteps { sampler, min_new_tokens, eos_token_id, most, tokens, end, statistics })
+    }
+
+    /// The next token, if nothing ends it. The context, which is the one of the step before, has those before this one then.
+    pub(crate) fn next(&mut self, context: &mut Context) -> TractResult<Option<u32>> {
+        let started = Stopwatch::start();
+        if self.end.is_none() {
+            self.end = self.step(context)?;
         }
-        if context.room() == 0 {
-            break EndReason::ContextFull;
+        self.statistics.time += started.elapsed();
+        Ok(self.tokens.last().copied().filter(|_| self.end.is_none()))
+    }
+
+    /// Adds a token, or says why there is none.
+    fn step(&mut self, context: &mut Context) -> TractResult<Option<EndReason>> {
+        if let Some(last) = self.tokens.last() {
+            if self.tokens.len() >= self.most {
+                return Ok(Some(EndReason::MaxNewTokens));
+            }
+            if context.room() == 0 {
+                return Ok(Some(EndReason::ContextFull));
+            }
+            context.extend(&[*last])?;
+            self.statistics.steps += 1;
         }
-        context.extend(&[token])?;
-        statistics.steps += 1;
-    };
-    (statistics.tokens, statistics.time) = (tokens.len(), started.elapsed());
-    Ok(GeneratedTokens { tokens, end, statistics })
+        let mut logits = context.logits()[0].clone();
+        if self.tokens.len() < self.min_new_tokens {
+            exclude(&mut logits, &self.eos_token_id);
+        }
+        let token = self.sampler.next(logits, context.tokens(0))?;
+        if self.eos_token_id.contains(&token) {
+            return Ok(Some(EndReason::EndToken));
+        }
+        self.tokens.push(token);
+        Ok(None)
+    }
+
+    /// Why there are no more tokens, if there are none.
+    pub(crate) fn end(&self) -> Option<EndReason> {
+        self.end
+    }
+
+    /// The tokens so far. If nothing has ended them, the caller has.
+    pub(crate) fn generated(self) -> GeneratedTokens {
+        let TokenSteps { tokens, end, mut statistics, .. } = self;
+        statistics.tokens = tokens.len();
+        GeneratedTokens { tokens, end: end.unwrap_or(EndReason::Stopped), statistics }
+    }
 }
 
 /// Adds a prompt to the only row of a context.
 pub(crate) fn read_prompt(context: &mut Context, prompt: &[u32]) -> TractResult<Statistics> {
-    let started = Instant::now();
+    let started = Stopwatch::start();
     context.check_one_row()?;
     if !prompt.is_empty() || context.is_empty() {
         ensure!(!prompt.is_empty(), "the prompt has no tokens, but must have at least one");

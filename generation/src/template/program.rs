@@ -58,6 +58,15 @@ impl Program {
         Ok(program)
     }
 
+    /// Gives a function another meaning.
+    pub(super) fn set_function(
+        &mut self,
+        name: &'static str,
+        function: impl Fn(String) -> Result<String> + Send + Sync + 'static,
+    ) {
+        self.environment.add_function(name, function);
+    }
+
     /// Whether the template names a variable that it does not set.
     pub(super) fn names(&self, variable: &str) -> bool {
         let template = self.environment.template_from_str(&self.source);
