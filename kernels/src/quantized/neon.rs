@@ -6,6 +6,8 @@
 
 // Each runs where there is a value of the type that has the instructions, and vectors are read from arrays of their size.
 #![allow(unsafe_code)]
+// Loops count the registers of several vectors at once.
+#![allow(clippy::needless_range_loop)]
 
 use std::arch::aarch64::*;
 use std::arch::asm;
