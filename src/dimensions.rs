@@ -1,4 +1,4 @@
-//! The names of open dimensions in ONNX models.
+//! The names of open dimensions in ONNX models, and the shapes of their inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,6 +6,7 @@ use crate::onnx::DOMAIN;
 use tract_core::internal::*;
 use tract_core::tract_data::prelude::SymbolScope;
 use tract_data::internal::solve_for;
+use tract_hir::infer::{Factoid, InferenceModel, ShapeFactoid};
 use tract_onnx::dim_expr::parse_onnx_dim;
 use tract_onnx::pb::tensor_shape_proto::Dimension;
 use tract_onnx::pb::tensor_shape_proto::dimension::Value;
@@ -75,6 +76,43 @@ pub fn name_dimensions(model: &mut ModelProto) {
             }
         }
     }
+}
+
+/// Gives an input of a model a shape: its number, its name, for errors, and a size, an expression of symbols, or `?` for each axis, which
+/// leaves a dimension as it is.
+///
+/// # Errors
+///
+/// The rank is another one, a text is no dimension, or a dimension that shall stay is not known.
+pub fn set_input_shape(
+    model: &mut InferenceModel,
+    input: usize,
+    name: &str,
+    shape: &str,
+) -> TractResult<()> {
+    let mut fact = model.input_fact(input)?.clone();
+    let fields: Vec<&str> = match shape.trim() {
+        "" => vec![],
+        shape => shape.split(',').map(str::trim).collect(),
+    };
+    let known: Vec<Option<TDim>> = fact.shape.dims().map(|dim| dim.concretize()).collect();
+    ensure!(
+        fact.shape.is_open() || known.len() == fields.len(),
+        "input {name:?} has rank {}, but the shape {shape:?} has rank {}",
+        known.len(),
+        fields.len()
+    );
+    let dims = fields.iter().enumerate().map(|(axis, field)| match *field {
+        "?" => {
+            let dim = known.get(axis).cloned().flatten();
+            dim.with_context(|| format!("dimension {axis} of input {name:?} is not known"))
+        }
+        field => parse_tdim(&model.symbols, field).map_err(|_| {
+            format_err!("{field:?} is none of ?, a size, a symbol like N, and a product like 32*h")
+        }),
+    });
+    fact.shape = ShapeFactoid::from(dims.collect::<TractResult<TVec<TDim>>>()?);
+    model.set_input_fact(input, fact)
 }
 
 /// The name that [`name_dimensions`] makes of a text: without what no name may have.

@@ -127,7 +127,7 @@ mod standard;
 mod with_openvino;
 
 #[cfg(feature = "onnx")]
-pub use dimensions::{dimension_name, name_dimensions};
+pub use dimensions::{dimension_name, name_dimensions, set_input_shape};
 pub use index::{IndexError, IndexPolicy};
 pub use loops::restart_loops;
 #[cfg(feature = "onnx")]

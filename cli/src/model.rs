@@ -11,9 +11,8 @@ use tract_openvino::kernels::threads::{default_threads, executor};
 use tract_openvino::kernels::{WithKernels, guard_downsamples};
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::tract_onnx::tract_hir::infer::{Factoid, ShapeFactoid};
 use tract_openvino::tract_onnx::tract_hir::internal::{
-    Fact, Op, TractErrorContext, bail, ensure, format_err, parse_tdim,
+    Fact, Op, TractErrorContext, bail, ensure, format_err,
 };
 use tract_openvino::tract_onnx::{Onnx, WithOnnx, onnx};
 use tract_openvino::{
@@ -520,31 +519,7 @@ fn set_input_shape(model: &mut InferenceModel, input: &str, shape: &str) -> Trac
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
         return Err(unknown_name(format!("the model has no input {input:?}"), input, &names));
     };
-    let fact = model.input_fact(number)?.clone();
-    let fields: Vec<&str> = match shape.trim() {
-        "" => vec![],
-        shape => shape.split(',').map(str::trim).collect(),
-    };
-    let known: Vec<Option<TDim>> = fact.shape.dims().map(|dim| dim.concretize()).collect();
-    ensure!(
-        fact.shape.is_open() || known.len() == fields.len(),
-        "input {input:?} has rank {}, but the shape {shape:?} has rank {}",
-        known.len(),
-        fields.len()
-    );
-    let dims = fields.iter().enumerate().map(|(axis, field)| match *field {
-        "?" => {
-            let dim = known.get(axis).cloned().flatten();
-            dim.with_context(|| format!("dimension {axis} of input {input:?} is not known"))
-        }
-        field => parse_tdim(&model.symbols, field).map_err(|_| {
-            format_err!("{field:?} is none of ?, a size, a symbol like N, and a product like 32*h")
-        }),
-    });
-    let dims = dims.collect::<TractResult<TVec<TDim>>>()?;
-    let mut shaped = fact;
-    shaped.shape = ShapeFactoid::from(dims);
-    model.set_input_fact(number, shaped)
+    tract_openvino::set_input_shape(model, number, input, shape)
 }
 
 /// The names of the inputs and the outputs of a model, in their order.

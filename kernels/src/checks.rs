@@ -37,6 +37,15 @@ pub fn known_size(dim: &TDim) -> TractResult<usize> {
     size_up_to(isize::MAX as u64, dim)
 }
 
+/// Those of the dimensions that are known, as sizes.
+///
+/// # Errors
+///
+/// One of them is negative, or more than a tensor in memory may have.
+pub fn known_sizes(dims: &[TDim]) -> TractResult<TVec<usize>> {
+    dims.iter().filter(|dim| dim.as_i64().is_some()).map(known_size).collect()
+}
+
 fn size_up_to(most: u64, dim: &TDim) -> TractResult<usize> {
     let number = dim.to_i64()?;
     let size = u64::try_from(number).ok().filter(|size| *size <= most);

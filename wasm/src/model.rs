@@ -9,10 +9,9 @@ use tract_openvino_ir::tract_openvino::kernels::{
 };
 use tract_openvino_ir::tract_openvino::tract_onnx::pb::ModelProto;
 use tract_openvino_ir::tract_openvino::tract_onnx::prelude::*;
-use tract_openvino_ir::tract_openvino::tract_onnx::tract_hir::infer::{Factoid, ShapeFactoid};
 use tract_openvino_ir::tract_openvino::tract_onnx::{Onnx, onnx};
 use tract_openvino_ir::tract_openvino::{
-    OpenVinoOptions, WithOpenVinoOptions, name_dimensions, restart_loops,
+    OpenVinoOptions, WithOpenVinoOptions, name_dimensions, restart_loops, set_input_shape,
 };
 use tract_openvino_ir::{WithOpenVinoIr, ir};
 use wasm_bindgen::prelude::*;
@@ -197,32 +196,11 @@ fn typed(reader: &Onnx, proto: &ModelProto, shapes: &[String]) -> TractResult<Ty
 
 /// Gives an input a shape, as `Ir::with_input_shape` does.
 fn set_shape(model: &mut InferenceModel, input: &str, shape: &str) -> TractResult<()> {
-    let outlets = model.input_outlets()?.to_vec();
+    let mut outlets = model.input_outlets()?.iter();
     let has_name = |outlet: &OutletId| {
         model.outlet_label(*outlet).unwrap_or(&model.node(outlet.node).name) == input
     };
-    let outlet = outlets.into_iter().find(has_name);
-    let outlet = outlet.with_context(|| format!("the model has no input {input:?}"))?;
-    let mut fact = model.outlet_fact(outlet)?.clone();
-    let fields = shape.split(',').map(str::trim).filter(|field| !field.is_empty());
-    let known: Vec<Option<TDim>> = fact.shape.dims().map(|dim| dim.concretize()).collect();
-    let dim = |(axis, field): (usize, &str)| match field {
-        "?" => known
-            .get(axis)
-            .cloned()
-            .flatten()
-            .with_context(|| format!("dimension {axis} of input {input:?} is not known")),
-        field => parse_tdim(&model.symbols, field).map_err(|_| {
-            format_err!("{field:?} is none of ?, a size, a symbol like N, and a product like 32*h")
-        }),
-    };
-    let dims = fields.enumerate().map(dim).collect::<TractResult<TVec<TDim>>>()?;
-    ensure!(
-        fact.shape.is_open() || known.len() == dims.len(),
-        "input {input:?} has rank {}, but the shape {shape:?} has rank {}",
-        known.len(),
-        dims.len()
-    );
-    fact.shape = ShapeFactoid::from(dims);
-    model.set_outlet_fact(outlet, fact)
+    let number = outlets.position(has_name);
+    let number = number.with_context(|| format!("the model has no input {input:?}"))?;
+    set_input_shape(model, number, input, shape)
 }

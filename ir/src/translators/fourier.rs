@@ -5,7 +5,7 @@ use tract_core::num_traits::Zero;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::fft::Fft;
 use tract_core::ops::math::{div, mul};
-use tract_openvino_kernels::checks::{checked_volume, known_size, listed};
+use tract_openvino_kernels::checks::{checked_volume, known_sizes, listed};
 
 use super::chain::Chain;
 use super::pad::pad_with_value;
@@ -155,9 +155,7 @@ pub(super) fn with_size(
     };
     let mut sized = shape.clone();
     sized[axis] = size.clone();
-    let known = sized.iter().filter(|size| size.as_i64().is_some()).map(known_size);
-    let known: TVec<usize> = known.collect::<TractResult<_>>()?;
-    checked_volume(&ctx.layer().operation, &known)?;
+    checked_volume(&ctx.layer().operation, &known_sizes(&sized)?)?;
     let mut pads = vec![[0.to_dim(), 0.to_dim()]; shape.len()];
     pads[axis][1] = missing;
     let padded = pad_with_value(ctx, "padded", data, &pads, None)?;

@@ -6,7 +6,7 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::comp_eq;
 use tract_core::ops::math::{add, exp, ln, mul, neg, sub};
-use tract_openvino_kernels::checks::{known_size, listed, volume};
+use tract_openvino_kernels::checks::{known_sizes, listed, volume};
 
 use crate::context::LayerContext;
 use crate::limits::MAX_STATED_ELEMENTS;
@@ -29,8 +29,7 @@ pub(super) fn register(registry: &mut Registry) {
 
 /// Checks the number of elements of what is generated.
 fn check_elements(shape: &[TDim]) -> TractResult<()> {
-    let known = shape.iter().filter(|dim| dim.as_i64().is_some()).map(known_size);
-    let known: TVec<usize> = known.collect::<TractResult<_>>()?;
+    let known = known_sizes(shape)?;
     ensure!(
         known.contains(&0) || volume(&known).is_some_and(|volume| volume <= MAX_STATED_ELEMENTS),
         "the output would have shape {}, but must have {MAX_STATED_ELEMENTS} elements or fewer",
