@@ -94,10 +94,10 @@ pub(super) trait Decode {
 
 /// The parts of bytes that have as many: there is nothing to check in a loop.
 #[inline(always)]
-fn all<T, const COUNT: usize>(parts: &[T]) -> &[T; COUNT] {
+pub(super) fn all<T, const COUNT: usize>(parts: &[T]) -> &[T; COUNT] {
     match parts.first_chunk() {
         Some(all) => all,
-        None => unreachable!("there are two vectors of codes"),
+        None => unreachable!("there are as many"),
     }
 }
 

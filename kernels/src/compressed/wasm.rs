@@ -7,6 +7,7 @@ use std::arch::wasm32::*;
 
 use pulp::bytemuck::cast;
 
+use super::format::all;
 use super::matrix::{CompressedMatrix, FewRowsTask, LEAST_GROUP};
 use super::scale::scale_of;
 use crate::isa::{On, Simd128, padded, widened};
@@ -78,21 +79,13 @@ impl DigitBlock {
 #[inline(always)]
 fn codes<const BITS: usize, const SIGNED: bool>(bytes: &[u8]) -> [v128; 4] {
     if BITS == 4 {
-        let words: v128 = cast(*all::<16>(bytes));
+        let words: v128 = cast(*all::<u8, 16>(bytes));
         let back = |words| if SIGNED { i16x8_shr(words, 12) } else { u16x8_shr(words, 12) };
         let [a, b, c] = [i16x8_shl(words, 12), i16x8_shl(words, 8), i16x8_shl(words, 4)];
         [back(a), back(b), back(c), back(words)]
     } else {
-        let [a, b, c, d]: [[u8; 8]; 4] = cast(*all::<32>(bytes));
+        let [a, b, c, d]: [[u8; 8]; 4] = cast(*all::<u8, 32>(bytes));
         [widened(&a, SIGNED), widened(&b, SIGNED), widened(&c, SIGNED), widened(&d, SIGNED)]
-    }
-}
-
-#[inline(always)]
-fn all<const COUNT: usize>(bytes: &[u8]) -> &[u8; COUNT] {
-    match bytes.first_chunk() {
-        Some(all) => all,
-        None => unreachable!("a block has as many bytes"),
     }
 }
 

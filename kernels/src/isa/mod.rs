@@ -167,14 +167,18 @@ impl Instructions {
         }
     }
 
-    /// What is taken off codes of data before they are multiplied, where bytes are multiplied as signed ones. A sum begins with as many
-    /// times its weights, so that it is the same.
-    pub fn taken_off_data(self) -> i32 {
+    /// What is taken off codes of data before they are multiplied, where bytes are multiplied as signed ones.
+    fn taken_off_data(self) -> i32 {
         match self {
             #[cfg(target_arch = "aarch64")]
             Instructions::NeonDot(_) => 128,
             _ => 0,
         }
+    }
+
+    /// What the sum of products of codes with these weights begins with, so that it is that of whole codes, and of an offset.
+    pub fn first_sum(self, offset: i32, weights: impl Iterator<Item = i8>) -> i32 {
+        offset.wrapping_add(self.taken_off_data() * weights.map(i32::from).sum::<i32>())
     }
 
     /// Whether there are tiles of bytes (AMX). Products of them are fast where rows have equal distances.

@@ -63,9 +63,8 @@ impl DepthwiseKernels {
         let (mut weights, mut offsets) = (vec![], vec![]);
         let code = |channel: usize, tap: usize| code(channel % channels, tap);
         let offset = |channel: usize| {
-            let weights = (0..rows * columns).map(|tap| i32::from(code(channel, tap)));
-            let taken_off = instructions.taken_off_data() * weights.sum::<i32>();
-            offset(channel % channels).wrapping_add(taken_off)
+            let weights = (0..rows * columns).map(|tap| code(channel, tap));
+            instructions.first_sum(offset(channel % channels), weights)
         };
         let channels = channels * together;
         for block in (0..channels).step_by(taps * lanes) {

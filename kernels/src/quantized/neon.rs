@@ -1,7 +1,7 @@
 //! What the loops on codes do with vectors of ARM64, with intrinsics.
 //!
 //! The dot products of bytes (`sdot`) are of signed ones. So codes of data are less 128 there, and a sum begins with as many times its
-//! weights ([`Instructions::taken_off_data`](crate::isa::Instructions::taken_off_data)). Without them codes have 16 bits in registers:
+//! weights ([`Instructions::first_sum`](crate::isa::Instructions::first_sum)). Without them codes have 16 bits in registers:
 //! a sum of two products of bytes may not fit.
 
 // Each runs where there is a value of the type that has the instructions, and vectors are read from arrays of their size.

@@ -122,11 +122,9 @@ impl PackedFilters {
             }
         }
         let mut offsets = offsets.to_vec();
-        let taken_off = instructions.taken_off_data();
         for (offset, codes) in offsets.iter_mut().zip(codes.chunks_exact((taps * of_a_tap).max(1)))
         {
-            let weights = codes.iter().map(|code| i32::from(*code));
-            *offset = offset.wrapping_add(taken_off * weights.sum::<i32>());
+            *offset = instructions.first_sum(*offset, codes.iter().copied());
         }
         let begin_with_zero = offsets.iter().all(|offset| *offset == 0);
         offsets.resize(columns, 0);
