@@ -1,9 +1,10 @@
-// The examples of the README run as they stand there.
+// The examples of the README run as they stand there, and the module is as small as it says.
 
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { gzipSync } from "node:zlib";
 
 import { REPOSITORY } from "./repository.js";
 
@@ -52,4 +53,10 @@ test("a chat", async (t) => {
     // A worker of Node has a `fetch` of its own: the classes are the same without one.
     await run(examples[1].replace("startWorker } from \"tract-openvino/worker\"", "LanguageModel } from \"tract-openvino\"").replace(/^const \{ LanguageModel \} = await startWorker.*\n/m, ""));
     assert.ok(pieces.length > 0);
+});
+
+test("the module has less than 4 MB", () => {
+    const module = readFileSync(join(REPOSITORY, "wasm/pkg/module_bg.wasm"));
+    const { length } = gzipSync(module, { level: 9 });
+    assert.ok(length < 4e6, `${length} bytes`);
 });
