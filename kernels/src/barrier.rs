@@ -249,8 +249,9 @@ mod tests {
                 ];
                 for model in models {
                     let found = model.into_runnable()?.run(data.clone())?;
+                    // With relaxed SIMD, tract rounds some sums of products once and others twice.
                     found[0]
-                        .close_enough(&expected[0], Approximation::Close)
+                        .close_enough(&expected[0], Approximation::Approximate)
                         .with_context(doing)?;
                 }
             }

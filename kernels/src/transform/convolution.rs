@@ -17,7 +17,7 @@ use crate::fully_connected::FullyConnected;
 use crate::product::activation::Activation;
 
 /// With fewer pixels most lanes of a vector are empty. tract's products of them are slow in WebAssembly.
-const FEW_PIXELS: usize = if cfg!(target_arch = "wasm32") { 1 } else { 8 };
+pub(super) const FEW_PIXELS: usize = if cfg!(target_arch = "wasm32") { 1 } else { 8 };
 
 /// A transposed convolution may have so many times the products as a convolution, which is faster. It has more at the edges of its
 /// data, and where its kernel has fewer elements than there are strides.
