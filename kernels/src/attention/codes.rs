@@ -58,8 +58,6 @@ pub(super) struct UnpackPage<'a> {
 }
 
 impl OnLanes for UnpackPage<'_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         let UnpackPage { codes: PageCodes { layout, codes, least, step }, numbers } = self;

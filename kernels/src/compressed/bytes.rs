@@ -104,8 +104,6 @@ impl ByteLayout {
 }
 
 impl On<Avx512Vnni> for FewRowsTask<'_, '_, ByteDigits> {
-    type Output = ();
-
     #[inline(always)]
     fn run(mut self, lanes: Avx512Vnni) {
         match (self.matrix.format.is_signed(), self.parameters.zero_points.is_empty()) {

@@ -50,8 +50,8 @@ impl<L: Isa, S: SplitRow<L>> DigitRows<L, S> {
     /// Rows of `depth` numbers each; or none if some cannot be [split](SplitRow::split_row).
     pub fn new(lanes: L, split: S, data: &[f32], depth: usize) -> Option<DigitRows<L, S>> {
         let mut rows = Scratch::new(data.len() / depth * split.stride());
-        let places = &mut rows;
-        let can_split = lanes.enter(SplitRows { split, data, depth, places });
+        let (places, mut can_split) = (&mut rows, true);
+        lanes.enter(SplitRows { split, data, depth, places, can_split: &mut can_split });
         can_split.then_some(DigitRows { lanes, split, rows })
     }
 
@@ -68,20 +68,17 @@ struct SplitRows<'a, S> {
     data: &'a [f32],
     depth: usize,
     places: &'a mut [f32],
+    /// Whether all numbers could be split.
+    can_split: &'a mut bool,
 }
 
 impl<L: Copy, S: SplitRow<L>> On<L> for SplitRows<'_, S> {
-    /// Whether all numbers could be split.
-    type Output = bool;
-
     #[inline(always)]
-    fn run(self, lanes: L) -> bool {
+    fn run(self, lanes: L) {
         let places = self.places.chunks_exact_mut(self.split.stride());
-        let mut can_split = true;
         for (row, place) in self.data.chunks_exact(self.depth).zip(places) {
-            can_split &= self.split.split_row(lanes, row, place);
+            *self.can_split &= self.split.split_row(lanes, row, place);
         }
-        can_split
     }
 }
 

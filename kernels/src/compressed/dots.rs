@@ -67,8 +67,6 @@ struct SumGroups<'a> {
 }
 
 impl OnLanes for SumGroups<'_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         let blocks = self.prepared.as_chunks::<N>().0;
@@ -84,8 +82,6 @@ impl OnLanes for SumGroups<'_> {
 }
 
 impl OnLanes for FewRowsTask<'_, '_, FloatData> {
-    type Output = ();
-
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
         with_format!(self.matrix.format, D => self.of_format::<L, D, N>(lanes));

@@ -92,12 +92,11 @@ impl DynamicData {
         struct NotFinite;
         let filled = fill_rows(&mut rows, stride, work, |first, rows| {
             let data = &data[first * layout.depth..];
+            let mut is_finite = true;
             for (data, row) in data.chunks_exact(layout.depth).zip(rows.chunks_exact_mut(stride)) {
-                if !lanes.enter(QuantizeRow { data, row, layout }) {
-                    return Err(NotFinite);
-                }
+                lanes.enter(QuantizeRow { data, row, layout, is_finite: &mut is_finite });
             }
-            Ok(())
+            if is_finite { Ok(()) } else { Err(NotFinite) }
         });
         filled.is_ok().then_some(DynamicData { rows, layout })
     }
@@ -108,30 +107,26 @@ impl DynamicData {
     }
 }
 
-/// Makes bytes of a row.
+/// Makes bytes of a row, and says if not all numbers are finite.
 struct QuantizeRow<'a> {
     data: &'a [f32],
     row: &'a mut [f32],
     layout: DynamicLayout,
+    is_finite: &'a mut bool,
 }
 
 impl On<Avx512Vnni> for QuantizeRow<'_> {
-    /// Whether all numbers are finite.
-    type Output = bool;
-
     #[inline(always)]
-    fn run(self, lanes: Avx512Vnni) -> bool {
+    fn run(self, lanes: Avx512Vnni) {
         let DynamicLayout { groups, is_of_words, .. } = self.layout;
         let (bytes, parameters) = self.row.split_at_mut(self.layout.steps());
         let (scales, sums) = parameters.split_at_mut(groups);
         let places = bytes.chunks_exact_mut(STEPS_OF_GROUP);
         let parameters = scales.iter_mut().zip(sums);
-        let mut is_finite = true;
         for ((data, place), (scale, sum)) in self.data.chunks(GROUP).zip(places).zip(parameters) {
             let words = place.as_chunks_mut().0;
-            is_finite &= quantize(lanes, &padded(data), words, is_of_words, scale, sum);
+            *self.is_finite &= quantize(lanes, &padded(data), words, is_of_words, scale, sum);
         }
-        is_finite
     }
 }
 
@@ -226,8 +221,6 @@ struct DynamicGemmPanel<'a, 'b> {
 }
 
 impl On<Avx512Vnni> for DynamicGemmPanel<'_, '_> {
-    type Output = ();
-
     #[inline(always)]
     fn run(mut self, lanes: Avx512Vnni) {
         self.unpack(lanes);

@@ -280,8 +280,6 @@ struct ReadParameters<'a> {
 }
 
 impl OnLanes for ReadParameters<'_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         let TypedParameters { dt, bytes } = self.parameters;

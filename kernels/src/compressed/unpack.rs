@@ -31,8 +31,6 @@ pub(super) struct UnpackPanel<'a> {
 }
 
 impl OnLanes for UnpackPanel<'_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         with_format!(self.format, D => self.of_format::<L, D, N>(lanes));

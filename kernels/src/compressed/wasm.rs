@@ -90,8 +90,6 @@ fn codes<const BITS: usize, const SIGNED: bool>(bytes: &[u8]) -> [v128; 4] {
 }
 
 impl On<Simd128> for FewRowsTask<'_, '_, CodeDigits> {
-    type Output = ();
-
     #[inline(always)]
     fn run(mut self, _: Simd128) {
         match (self.matrix.format.bits(), self.matrix.format.is_signed()) {

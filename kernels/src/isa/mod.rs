@@ -9,7 +9,6 @@
 //!   which `extremes.rs` has.
 
 mod extremes;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod macros;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -28,6 +27,7 @@ use pulp::{Arch, WithSimd};
 pub(crate) use extremes::{max_or_second, min_or_second};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) use macros::intrinsics;
+pub(crate) use macros::methods;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use neon::{Neon, NeonDot, NeonPairs};
 pub(crate) use portable::{Portable, ROUNDER, limited, nearest, rounded};
@@ -208,7 +208,7 @@ impl Instructions {
     }
 
     /// Runs what needs no more than [`Lanes`].
-    pub fn run<B: OnLanes>(self, body: B) -> B::Output {
+    pub fn run<B: OnLanes>(self, body: B) {
         match self {
             Instructions::Portable(isa) => isa.enter(OnAny::<_, 8>(body)),
             #[cfg(target_arch = "x86_64")]
@@ -259,29 +259,25 @@ impl Vectors {
 pub(crate) trait Isa: Copy {
     /// Runs what is compiled for them. The body must be `#[inline(always)]`, and so must all that it calls with vectors. What is not, as
     /// closures, is compiled for any processor.
-    fn enter<B: On<Self>>(self, body: B) -> B::Output;
+    fn enter<B: On<Self>>(self, body: B);
 }
 
 /// What runs with some instructions.
 pub(crate) trait On<I> {
-    type Output;
-    fn run(self, isa: I) -> Self::Output;
+    fn run(self, isa: I);
 }
 
 /// What runs on vectors of any size.
 pub(crate) trait OnLanes {
-    type Output;
-    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) -> Self::Output;
+    fn run<L: Lanes<N>, const N: usize>(self, lanes: L);
 }
 
 /// What runs on vectors of any size, on those of one.
 struct OnAny<B, const N: usize>(B);
 
 impl<L: Lanes<N>, B: OnLanes, const N: usize> On<L> for OnAny<B, N> {
-    type Output = B::Output;
-
     #[inline(always)]
-    fn run(self, lanes: L) -> B::Output {
+    fn run(self, lanes: L) {
         self.0.run(lanes)
     }
 }

@@ -2,6 +2,7 @@
 
 use tract_core::prelude::f16;
 
+use super::macros::methods;
 use super::{Isa, Lanes, On, put_first};
 
 /// Arrays, for any processor.
@@ -10,13 +11,13 @@ pub(crate) struct Portable;
 
 impl Isa for Portable {
     #[cfg(any(test, not(all(target_arch = "wasm32", target_feature = "simd128"))))]
-    fn enter<B: On<Portable>>(self, body: B) -> B::Output {
+    fn enter<B: On<Portable>>(self, body: B) {
         body.run(self)
     }
 
     /// `wasm.rs` says why.
     #[cfg(not(any(test, not(all(target_arch = "wasm32", target_feature = "simd128")))))]
-    fn enter<B: On<Portable>>(self, _: B) -> B::Output {
+    fn enter<B: On<Portable>>(self, _: B) {
         unreachable!("there are vectors of 128 bits")
     }
 }
@@ -27,124 +28,51 @@ impl Lanes<8> for Portable {
 
     const LIMITS_BYTES: bool = false;
 
-    #[inline(always)]
-    fn splat(self, number: f32) -> [f32; 8] {
-        [number; 8]
-    }
-
-    #[inline(always)]
-    fn load(self, numbers: &[f32; 8]) -> [f32; 8] {
-        *numbers
-    }
-
-    #[inline(always)]
-    fn store(self, place: &mut [f32; 8], numbers: [f32; 8]) {
-        *place = numbers;
-    }
-
-    #[inline(always)]
-    fn add(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        std::array::from_fn(|lane| a[lane] + b[lane])
-    }
-
-    #[inline(always)]
-    fn sub(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        std::array::from_fn(|lane| a[lane] - b[lane])
-    }
-
-    #[inline(always)]
-    fn mul(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        std::array::from_fn(|lane| a[lane] * b[lane])
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: [f32; 8], b: [f32; 8], c: [f32; 8]) -> [f32; 8] {
-        std::array::from_fn(|lane| a[lane] * b[lane] + c[lane])
-    }
-
-    #[inline(always)]
-    fn sum(self, numbers: [f32; 8]) -> f32 {
-        numbers.iter().sum()
-    }
-
-    #[inline(always)]
-    fn clamp(self, x: [f32; 8], least: [f32; 8], most: [f32; 8]) -> [f32; 8] {
-        std::array::from_fn(|lane| limited(x[lane], least[lane], most[lane]))
-    }
-
-    #[inline(always)]
-    fn nearest(self, numbers: [f32; 8]) -> [f32; 8] {
-        numbers.map(nearest)
-    }
-
-    #[inline(always)]
-    fn put_bytes<const V: usize>(self, vectors: [[f32; 8]; V], places: &mut [u8]) {
-        put_first(&vectors.map(|numbers| numbers.map(rounded)), places);
-    }
-
-    #[inline(always)]
-    fn load_words(self, words: &[[u8; 4]; 8]) -> [u32; 8] {
-        words.map(u32::from_le_bytes)
-    }
-
-    #[inline(always)]
-    fn load_i32(self, numbers: &[i32; 8]) -> [u32; 8] {
-        numbers.map(i32::cast_unsigned)
-    }
-
-    #[inline(always)]
-    fn transpose(self, vectors: [[u32; 8]; 8]) -> [[u32; 8]; 8] {
-        std::array::from_fn(|lane| std::array::from_fn(|vector| vectors[vector][lane]))
-    }
-
-    #[inline(always)]
-    fn of_i8(self, codes: &[u8; 8]) -> [f32; 8] {
-        codes.map(|code| f32::from(code.cast_signed()))
-    }
-
-    #[inline(always)]
-    fn of_u8(self, codes: &[u8; 8]) -> [f32; 8] {
-        codes.map(f32::from)
-    }
-
-    #[inline(always)]
-    fn of_f16(self, bytes: &[[u8; 2]; 8]) -> [f32; 8] {
-        bytes.map(|bytes| f16::from_le_bytes(bytes).to_f32())
-    }
-
-    #[inline(always)]
-    fn of_bf16(self, bytes: &[[u8; 2]; 8]) -> [f32; 8] {
-        bytes.map(|[low, high]| f32::from_le_bytes([0, 0, low, high]))
-    }
-
-    #[inline(always)]
-    fn i32_of_words(self, words: [u32; 8]) -> [f32; 8] {
-        words.map(|word| word.cast_signed() as f32)
-    }
-
-    #[inline(always)]
-    fn f32_of_words(self, words: [u32; 8]) -> [f32; 8] {
-        words.map(f32::from_bits)
-    }
-
-    #[inline(always)]
-    fn f16_of_words(self, words: [u32; 8]) -> [[f32; 8]; 2] {
-        [0, 16].map(|below| words.map(|word| f16::from_bits((word >> below) as u16).to_f32()))
-    }
-
-    #[inline(always)]
-    fn bf16_of_words(self, words: [u32; 8]) -> [[f32; 8]; 2] {
-        [16, 0].map(|above| words.map(|word| f32::from_bits(word << above & 0xffff_0000)))
-    }
-
-    #[inline(always)]
-    fn bytes_of_words<const SIGNED: bool>(self, words: [u32; 8]) -> [[f32; 8]; 4] {
-        std::array::from_fn(|code| words.map(|word| of_word::<SIGNED, 8>(word, code)))
-    }
-
-    #[inline(always)]
-    fn nibbles_of_words<const SIGNED: bool>(self, words: [u32; 8]) -> [[f32; 8]; 8] {
-        std::array::from_fn(|code| words.map(|word| of_word::<SIGNED, 4>(word, code)))
+    methods! {
+        splat(number: f32) -> [f32; 8] = [number; 8];
+        load(numbers: &[f32; 8]) -> [f32; 8] = *numbers;
+        store(place: &mut [f32; 8], numbers: [f32; 8]) -> () = { *place = numbers; };
+        add(a: [f32; 8], b: [f32; 8]) -> [f32; 8] = std::array::from_fn(|lane| a[lane] + b[lane]);
+        sub(a: [f32; 8], b: [f32; 8]) -> [f32; 8] = std::array::from_fn(|lane| a[lane] - b[lane]);
+        mul(a: [f32; 8], b: [f32; 8]) -> [f32; 8] = std::array::from_fn(|lane| a[lane] * b[lane]);
+        mul_add(a: [f32; 8], b: [f32; 8], c: [f32; 8]) -> [f32; 8] = {
+            std::array::from_fn(|lane| a[lane] * b[lane] + c[lane])
+        };
+        sum(numbers: [f32; 8]) -> f32 = numbers.iter().sum();
+        clamp(x: [f32; 8], least: [f32; 8], most: [f32; 8]) -> [f32; 8] = {
+            std::array::from_fn(|lane| limited(x[lane], least[lane], most[lane]))
+        };
+        nearest(numbers: [f32; 8]) -> [f32; 8] = numbers.map(nearest);
+        put_bytes<const V: usize>(vectors: [[f32; 8]; V], places: &mut [u8]) -> () = {
+            put_first(&vectors.map(|numbers| numbers.map(rounded)), places);
+        };
+        load_words(words: &[[u8; 4]; 8]) -> [u32; 8] = words.map(u32::from_le_bytes);
+        load_i32(numbers: &[i32; 8]) -> [u32; 8] = numbers.map(i32::cast_unsigned);
+        transpose(vectors: [[u32; 8]; 8]) -> [[u32; 8]; 8] = {
+            std::array::from_fn(|lane| std::array::from_fn(|vector| vectors[vector][lane]))
+        };
+        of_i8(codes: &[u8; 8]) -> [f32; 8] = codes.map(|code| f32::from(code.cast_signed()));
+        of_u8(codes: &[u8; 8]) -> [f32; 8] = codes.map(f32::from);
+        of_f16(bytes: &[[u8; 2]; 8]) -> [f32; 8] = {
+            bytes.map(|bytes| f16::from_le_bytes(bytes).to_f32())
+        };
+        of_bf16(bytes: &[[u8; 2]; 8]) -> [f32; 8] = {
+            bytes.map(|[low, high]| f32::from_le_bytes([0, 0, low, high]))
+        };
+        i32_of_words(words: [u32; 8]) -> [f32; 8] = words.map(|word| word.cast_signed() as f32);
+        f32_of_words(words: [u32; 8]) -> [f32; 8] = words.map(f32::from_bits);
+        f16_of_words(words: [u32; 8]) -> [[f32; 8]; 2] = {
+            [0, 16].map(|below| words.map(|word| f16::from_bits((word >> below) as u16).to_f32()))
+        };
+        bf16_of_words(words: [u32; 8]) -> [[f32; 8]; 2] = {
+            [16, 0].map(|above| words.map(|word| f32::from_bits(word << above & 0xffff_0000)))
+        };
+        bytes_of_words<const SIGNED: bool>(words: [u32; 8]) -> [[f32; 8]; 4] = {
+            std::array::from_fn(|code| words.map(|word| of_word::<SIGNED, 8>(word, code)))
+        };
+        nibbles_of_words<const SIGNED: bool>(words: [u32; 8]) -> [[f32; 8]; 8] = {
+            std::array::from_fn(|code| words.map(|word| of_word::<SIGNED, 4>(word, code)))
+        };
     }
 
     #[inline(always)]

@@ -33,12 +33,11 @@ struct AllFunctions<'a> {
     numbers: &'a [f32],
     others: &'a [f32],
     words: &'a [[u8; 4]],
+    results: &'a mut Vec<(&'static str, Vec<u32>)>,
 }
 
 impl OnLanes for AllFunctions<'_> {
-    type Output = Vec<(&'static str, Vec<u32>)>;
-
-    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) -> Self::Output {
+    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         let AllFunctions { numbers, words, .. } = self;
         let numbers = numbers.as_chunks::<N>().0;
         let bits = |vectors: &[L::Floats]| {
@@ -145,7 +144,7 @@ impl OnLanes for AllFunctions<'_> {
             let found = transposed.map(|it| lanes.f32_of_words(it));
             assert_eq!(bits(&found), bits(&expected), "transpose");
         }
-        found
+        *self.results = found;
     }
 }
 
@@ -166,7 +165,10 @@ fn all_vectors_do_what_arrays_do() {
     };
     let words: Vec<[u8; 4]> = std::iter::repeat_with(&mut random).take(4 * 256).collect();
     let of = |instructions: Instructions| {
-        instructions.run(AllFunctions { numbers: &numbers, others: &others, words: &words })
+        let mut results = vec![];
+        let (numbers, others, words) = (&numbers, &others, &words);
+        instructions.run(AllFunctions { numbers, others, words, results: &mut results });
+        results
     };
     let expected = of(Instructions::Portable(Portable));
     with_all_instructions(|instructions| {

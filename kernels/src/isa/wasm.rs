@@ -13,6 +13,7 @@ use pulp::{Arch::RelaxedSimd as InArch, wasm::RelaxedSimd as OfPulp};
 #[cfg(not(target_feature = "relaxed-simd"))]
 use pulp::{Arch::Simd128 as InArch, wasm::Simd128 as OfPulp};
 
+use super::macros::methods;
 use super::{Isa, Lanes, On, ROUNDER, put_first};
 
 /// Pairs of vectors of 128 bits: fewer steps wait for the one before.
@@ -46,7 +47,7 @@ pub(super) fn dispatch<B: WithSimd>(arch: Arch, body: B) -> B::Output {
 }
 
 impl Isa for Simd128 {
-    fn enter<B: On<Self>>(self, body: B) -> B::Output {
+    fn enter<B: On<Self>>(self, body: B) {
         body.run(self)
     }
 }
@@ -137,173 +138,104 @@ impl Lanes<8> for Simd128 {
 
     const LIMITS_BYTES: bool = true;
 
-    #[inline(always)]
-    fn splat(self, number: f32) -> [v128; 2] {
-        [f32x4_splat(number); 2]
-    }
-
-    #[inline(always)]
-    fn load(self, numbers: &[f32; 8]) -> [v128; 2] {
-        cast(*numbers)
-    }
-
-    #[inline(always)]
-    fn store(self, place: &mut [f32; 8], numbers: [v128; 2]) {
-        *place = cast(numbers);
-    }
-
-    #[inline(always)]
-    fn add(self, a: [v128; 2], b: [v128; 2]) -> [v128; 2] {
-        both!(|a, b| f32x4_add(a, b))
-    }
-
-    #[inline(always)]
-    fn sub(self, a: [v128; 2], b: [v128; 2]) -> [v128; 2] {
-        both!(|a, b| f32x4_sub(a, b))
-    }
-
-    #[inline(always)]
-    fn mul(self, a: [v128; 2], b: [v128; 2]) -> [v128; 2] {
-        both!(|a, b| f32x4_mul(a, b))
+    methods! {
+        splat(number: f32) -> [v128; 2] = [f32x4_splat(number); 2];
+        load(numbers: &[f32; 8]) -> [v128; 2] = cast(*numbers);
+        store(place: &mut [f32; 8], numbers: [v128; 2]) -> () = { *place = cast(numbers); };
+        add(a: [v128; 2], b: [v128; 2]) -> [v128; 2] = both!(|a, b| f32x4_add(a, b));
+        sub(a: [v128; 2], b: [v128; 2]) -> [v128; 2] = both!(|a, b| f32x4_sub(a, b));
+        mul(a: [v128; 2], b: [v128; 2]) -> [v128; 2] = both!(|a, b| f32x4_mul(a, b));
+        sum(numbers: [v128; 2]) -> f32 = {
+            let sums = f32x4_add(numbers[0], numbers[1]);
+            let pairs = f32x4_add(sums, i64x2_shuffle::<1, 0>(sums, sums));
+            f32x4_extract_lane::<0>(pairs) + f32x4_extract_lane::<1>(pairs)
+        };
+        clamp(x: [v128; 2], least: [v128; 2], most: [v128; 2]) -> [v128; 2] = {
+            both!(|x, least, most| min_or_second(max_or_second(x, least), most))
+        };
+        nearest(numbers: [v128; 2]) -> [v128; 2] = {
+            // Zero has no sign then.
+            let rounder = f32x4_splat(ROUNDER);
+            both!(|numbers| f32x4_sub(f32x4_add(numbers, rounder), rounder))
+        };
+        put_bytes<const V: usize>(vectors: [[v128; 2]; V], places: &mut [u8]) -> () = {
+            let (zero, rounder) = (f32x4_splat(0.), f32x4_splat(ROUNDER));
+            let mut codes = [[0; 8]; V];
+            for vector in 0..V {
+                let numbers = vectors[vector];
+                // The bits of sums with the rounder follow each other as integers do, also where numbers are too large for one.
+                let [a, b] = both!(|numbers| {
+                    i32x4_sub(f32x4_add(max_or_second(numbers, zero), rounder), rounder)
+                });
+                let halves = i16x8_narrow_i32x4(a, b);
+                codes[vector] =
+                    i64x2_extract_lane::<0>(u8x16_narrow_i16x8(halves, halves)).to_le_bytes();
+            }
+            put_first(&codes, places);
+        };
+        load_words(words: &[[u8; 4]; 8]) -> [v128; 2] = cast(*words);
+        load_i32(numbers: &[i32; 8]) -> [v128; 2] = cast(*numbers);
+        transpose(v: [[v128; 2]; 8]) -> [[v128; 2]; 8] = {
+            let mut lanes = v;
+            for half in 0..2 {
+                let a = transpose_4([v[0][half], v[1][half], v[2][half], v[3][half]]);
+                let b = transpose_4([v[4][half], v[5][half], v[6][half], v[7][half]]);
+                for lane in 0..4 {
+                    lanes[4 * half + lane] = [a[lane], b[lane]];
+                }
+            }
+            lanes
+        };
+        of_i8(codes: &[u8; 8]) -> [v128; 2] = of_i16(widened(codes, true));
+        of_u8(codes: &[u8; 8]) -> [v128; 2] = of_i16(widened(codes, false));
+        of_nibbles<const SIGNED: bool>(bytes: &[u8; 8]) -> [[v128; 2]; 2] = {
+            let bytes = u64x2(u64::from_le_bytes(*bytes), 0);
+            let bytes = if SIGNED { v128_xor(bytes, u8x16_splat(0x88)) } else { bytes };
+            let halves = [v128_and(bytes, u8x16_splat(15)), u8x16_shr(bytes, 4)];
+            both!(|halves| {
+                let codes = u16x8_extend_low_u8x16(halves);
+                of_i16(if SIGNED { i16x8_sub(codes, i16x8_splat(8)) } else { codes })
+            })
+        };
+        of_f16(bytes: &[[u8; 2]; 8]) -> [v128; 2] = {
+            let halves = cast(*bytes);
+            [of_half(u32x4_extend_low_u16x8(halves)), of_half(u32x4_extend_high_u16x8(halves))]
+        };
+        of_bf16(bytes: &[[u8; 2]; 8]) -> [v128; 2] = {
+            let halves = cast(*bytes);
+            let words = [u32x4_extend_low_u16x8(halves), u32x4_extend_high_u16x8(halves)];
+            both!(|words| u32x4_shl(words, 16))
+        };
+        i32_of_words(words: [v128; 2]) -> [v128; 2] = both!(|words| f32x4_convert_i32x4(words));
+        f32_of_words(words: [v128; 2]) -> [v128; 2] = words;
+        f16_of_words(words: [v128; 2]) -> [[v128; 2]; 2] = {
+            [both!(|words| of_half(words)), both!(|words| of_half(u32x4_shr(words, 16)))]
+        };
+        bf16_of_words(words: [v128; 2]) -> [[v128; 2]; 2] = {
+            [
+                both!(|words| u32x4_shl(words, 16)),
+                both!(|words| v128_and(words, u32x4_splat(0xffff_0000))),
+            ]
+        };
+        bytes_of_words<const SIGNED: bool>(words: [v128; 2]) -> [[v128; 2]; 4] = {
+            let mut codes = [words; 4];
+            for (code, place) in codes.iter_mut().enumerate() {
+                *place = both!(|words| of_word::<SIGNED, 8>(words, code as u32));
+            }
+            codes
+        };
+        nibbles_of_words<const SIGNED: bool>(words: [v128; 2]) -> [[v128; 2]; 8] = {
+            let mut codes = [words; 8];
+            for (code, place) in codes.iter_mut().enumerate() {
+                *place = both!(|words| of_word::<SIGNED, 4>(words, code as u32));
+            }
+            codes
+        };
     }
 
     #[inline(always)]
     fn mul_add(self, a: [v128; 2], b: [v128; 2], c: [v128; 2]) -> [v128; 2] {
         both!(|a, b, c| cast(self.0.mul_add_e_f32s(cast(a), cast(b), cast(c))))
-    }
-
-    #[inline(always)]
-    fn sum(self, [a, b]: [v128; 2]) -> f32 {
-        let sums = f32x4_add(a, b);
-        let pairs = f32x4_add(sums, i64x2_shuffle::<1, 0>(sums, sums));
-        f32x4_extract_lane::<0>(pairs) + f32x4_extract_lane::<1>(pairs)
-    }
-
-    #[inline(always)]
-    fn clamp(self, x: [v128; 2], least: [v128; 2], most: [v128; 2]) -> [v128; 2] {
-        both!(|x, least, most| min_or_second(max_or_second(x, least), most))
-    }
-
-    #[inline(always)]
-    fn nearest(self, numbers: [v128; 2]) -> [v128; 2] {
-        // Zero has no sign then.
-        let rounder = f32x4_splat(ROUNDER);
-        both!(|numbers| f32x4_sub(f32x4_add(numbers, rounder), rounder))
-    }
-
-    #[inline(always)]
-    fn put_bytes<const V: usize>(self, vectors: [[v128; 2]; V], places: &mut [u8]) {
-        let (zero, rounder) = (f32x4_splat(0.), f32x4_splat(ROUNDER));
-        let mut codes = [[0; 8]; V];
-        for vector in 0..V {
-            let numbers = vectors[vector];
-            // The bits of sums with the rounder follow each other as integers do, also where numbers are too large for one.
-            let [a, b] = both!(|numbers| {
-                i32x4_sub(f32x4_add(max_or_second(numbers, zero), rounder), rounder)
-            });
-            let halves = i16x8_narrow_i32x4(a, b);
-            codes[vector] =
-                i64x2_extract_lane::<0>(u8x16_narrow_i16x8(halves, halves)).to_le_bytes();
-        }
-        put_first(&codes, places);
-    }
-
-    #[inline(always)]
-    fn load_words(self, words: &[[u8; 4]; 8]) -> [v128; 2] {
-        cast(*words)
-    }
-
-    #[inline(always)]
-    fn load_i32(self, numbers: &[i32; 8]) -> [v128; 2] {
-        cast(*numbers)
-    }
-
-    #[inline(always)]
-    fn transpose(self, v: [[v128; 2]; 8]) -> [[v128; 2]; 8] {
-        let mut lanes = v;
-        for half in 0..2 {
-            let a = transpose_4([v[0][half], v[1][half], v[2][half], v[3][half]]);
-            let b = transpose_4([v[4][half], v[5][half], v[6][half], v[7][half]]);
-            for lane in 0..4 {
-                lanes[4 * half + lane] = [a[lane], b[lane]];
-            }
-        }
-        lanes
-    }
-
-    #[inline(always)]
-    fn of_i8(self, codes: &[u8; 8]) -> [v128; 2] {
-        of_i16(widened(codes, true))
-    }
-
-    #[inline(always)]
-    fn of_u8(self, codes: &[u8; 8]) -> [v128; 2] {
-        of_i16(widened(codes, false))
-    }
-
-    #[inline(always)]
-    fn of_nibbles<const SIGNED: bool>(self, bytes: &[u8; 8]) -> [[v128; 2]; 2] {
-        let bytes = u64x2(u64::from_le_bytes(*bytes), 0);
-        let bytes = if SIGNED { v128_xor(bytes, u8x16_splat(0x88)) } else { bytes };
-        let halves = [v128_and(bytes, u8x16_splat(15)), u8x16_shr(bytes, 4)];
-        both!(|halves| {
-            let codes = u16x8_extend_low_u8x16(halves);
-            of_i16(if SIGNED { i16x8_sub(codes, i16x8_splat(8)) } else { codes })
-        })
-    }
-
-    #[inline(always)]
-    fn of_f16(self, bytes: &[[u8; 2]; 8]) -> [v128; 2] {
-        let halves = cast(*bytes);
-        [of_half(u32x4_extend_low_u16x8(halves)), of_half(u32x4_extend_high_u16x8(halves))]
-    }
-
-    #[inline(always)]
-    fn of_bf16(self, bytes: &[[u8; 2]; 8]) -> [v128; 2] {
-        let halves = cast(*bytes);
-        let words = [u32x4_extend_low_u16x8(halves), u32x4_extend_high_u16x8(halves)];
-        both!(|words| u32x4_shl(words, 16))
-    }
-
-    #[inline(always)]
-    fn i32_of_words(self, words: [v128; 2]) -> [v128; 2] {
-        both!(|words| f32x4_convert_i32x4(words))
-    }
-
-    #[inline(always)]
-    fn f32_of_words(self, words: [v128; 2]) -> [v128; 2] {
-        words
-    }
-
-    #[inline(always)]
-    fn f16_of_words(self, words: [v128; 2]) -> [[v128; 2]; 2] {
-        [both!(|words| of_half(words)), both!(|words| of_half(u32x4_shr(words, 16)))]
-    }
-
-    #[inline(always)]
-    fn bf16_of_words(self, words: [v128; 2]) -> [[v128; 2]; 2] {
-        [
-            both!(|words| u32x4_shl(words, 16)),
-            both!(|words| v128_and(words, u32x4_splat(0xffff_0000))),
-        ]
-    }
-
-    #[inline(always)]
-    fn bytes_of_words<const SIGNED: bool>(self, words: [v128; 2]) -> [[v128; 2]; 4] {
-        let mut codes = [words; 4];
-        for (code, place) in codes.iter_mut().enumerate() {
-            *place = both!(|words| of_word::<SIGNED, 8>(words, code as u32));
-        }
-        codes
-    }
-
-    #[inline(always)]
-    fn nibbles_of_words<const SIGNED: bool>(self, words: [v128; 2]) -> [[v128; 2]; 8] {
-        let mut codes = [words; 8];
-        for (code, place) in codes.iter_mut().enumerate() {
-            *place = both!(|words| of_word::<SIGNED, 4>(words, code as u32));
-        }
-        codes
     }
 }
 

@@ -103,8 +103,6 @@ struct AllBlocks<'t, 'a> {
 }
 
 impl On<Avx512Vnni> for AllBlocks<'_, '_> {
-    type Output = ();
-
     #[inline(always)]
     fn run(self, lanes: Avx512Vnni) {
         let AllBlocks { isa, task, lines } = self;
@@ -410,8 +408,6 @@ struct FinishBlock<'t, 'a, const V: usize> {
 }
 
 impl<const V: usize> On<Avx512Vnni> for FinishBlock<'_, '_, V> {
-    type Output = ();
-
     #[inline(always)]
     fn run(self, lanes: Avx512Vnni) {
         let FinishBlock { task, panel, first: mut first_row, segments, sums } = self;

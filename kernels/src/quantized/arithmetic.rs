@@ -98,8 +98,6 @@ struct ArithmeticTask<'a> {
 }
 
 impl OnLanes for ArithmeticTask<'_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         match self.lines.are_the_same {

@@ -406,8 +406,6 @@ impl<
     const K: usize,
 > On<L> for DepthwiseBlocks<'_, '_, T, N, B, V, K>
 {
-    type Output = ();
-
     #[inline(always)]
     fn run(self, lanes: L) {
         let DepthwiseBlocks { task, line, first } = self;

@@ -435,8 +435,6 @@ impl<S: Copy, const N: usize, const R: usize, const V: usize> TileSums<'_, '_, S
 impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const V: usize> On<L>
     for TileSums<'_, '_, S, N, R, V>
 {
-    type Output = ();
-
     #[inline(always)]
     fn run(self, lanes: L) {
         let TileSums { epilogue, sums, channel, width, first_row, output } = self;

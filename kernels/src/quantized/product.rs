@@ -287,8 +287,6 @@ struct AllTiles<'t, 'a, C, const W: usize, const N: usize>(&'t mut QuantizedGemm
 impl<L: DotCodes<C, W, N>, C: Copy, const W: usize, const N: usize> On<L>
     for AllTiles<'_, '_, C, W, N>
 {
-    type Output = ();
-
     #[inline(always)]
     fn run(self, lanes: L) {
         let AllTiles(task) = self;
@@ -316,8 +314,6 @@ struct CodeTile<'t, 'a, C, const W: usize, const N: usize, const R: usize, const
 impl<L: DotCodes<C, W, N>, C: Copy, const W: usize, const N: usize, const R: usize, const V: usize>
     On<L> for CodeTile<'_, '_, C, W, N, R, V>
 {
-    type Output = ();
-
     #[inline(always)]
     fn run(self, lanes: L) {
         let CodeTile { task, panel, first } = self;

@@ -5,7 +5,7 @@
 //! bits (`vpmaddubsw`), which is exact if they fit: if two neighbours of the weights are together at most 128 from 0, as
 //! NNCF makes them if it is asked to. Others are widened to 16 bits first, and so is the data.
 
-use crate::isa::{Lanes, Portable};
+use crate::isa::{Lanes, Portable, methods};
 use crate::product::activation::Activation;
 
 /// Vectors of what sums of codes become.
@@ -66,54 +66,45 @@ impl DotCodes<u8, 4, 8> for Portable {
     type Left = [i32; 4];
     type Right = [[i8; 4]; 8];
 
-    #[inline(always)]
-    fn left(self, codes: [u8; 4]) -> [i32; 4] {
-        codes.map(i32::from)
-    }
-
-    #[inline(always)]
-    fn right(self, codes: &[[i8; 4]; 8]) -> [[i8; 4]; 8] {
-        *codes
-    }
-
-    #[inline(always)]
-    fn dot(self, sums: [u32; 8], left: [i32; 4], right: [[i8; 4]; 8]) -> [u32; 8] {
-        std::array::from_fn(|lane| {
-            let products = left.iter().zip(right[lane]).map(|(a, b)| a * i32::from(b));
-            sums[lane].wrapping_add_signed(products.sum())
-        })
+    methods! {
+        left(codes: [u8; 4]) -> [i32; 4] = codes.map(i32::from);
+        right(codes: &[[i8; 4]; 8]) -> [[i8; 4]; 8] = *codes;
+        dot(sums: [u32; 8], left: [i32; 4], right: [[i8; 4]; 8]) -> [u32; 8] = {
+            std::array::from_fn(|lane| {
+                let products = left.iter().zip(right[lane]).map(|(a, b)| a * i32::from(b));
+                sums[lane].wrapping_add_signed(products.sum())
+            })
+        };
     }
 }
 
 /// Each lane has two codes of 16 bits.
 impl TapLanes<2, 8> for Portable {
-    #[inline(always)]
-    fn interleaved(self, codes: [&[[u8; 8]; 2]; 2]) -> [[u32; 8]; 2] {
-        let [first, second] = codes.map(|codes| codes.as_flattened());
-        let mut pairs = [[0; 8]; 2];
-        for (lane, pair) in pairs.as_flattened_mut().iter_mut().enumerate() {
-            let channel = channel_of_lane(lane, 8, 2);
-            *pair = u32::from(first[channel]) | u32::from(second[channel]) << 16;
-        }
-        pairs
-    }
-
-    #[inline(always)]
-    fn add_taps(self, sums: [u32; 8], codes: [u32; 8], weights: &[[u8; 4]; 8]) -> [u32; 8] {
-        std::array::from_fn(|lane| {
-            let [a, b, c, d] = weights[lane];
-            let [one, other] = [[a, b], [c, d]].map(|it| i32::from(i16::from_le_bytes(it)));
-            let [first, second] = [codes[lane] & 0xffff, codes[lane] >> 16].map(u32::cast_signed);
-            sums[lane].wrapping_add_signed(first * one + second * other)
-        })
-    }
-
-    #[inline(always)]
-    fn in_order(self, sums: [[u32; 8]; 2]) -> [[u32; 8]; 2] {
-        let mut ordered = sums;
-        for (lane, sum) in sums.as_flattened().iter().enumerate() {
-            ordered.as_flattened_mut()[channel_of_lane(lane, 8, 2)] = *sum;
-        }
-        ordered
+    methods! {
+        interleaved(codes: [&[[u8; 8]; 2]; 2]) -> [[u32; 8]; 2] = {
+            let [first, second] = codes.map(|codes| codes.as_flattened());
+            let mut pairs = [[0; 8]; 2];
+            for (lane, pair) in pairs.as_flattened_mut().iter_mut().enumerate() {
+                let channel = channel_of_lane(lane, 8, 2);
+                *pair = u32::from(first[channel]) | u32::from(second[channel]) << 16;
+            }
+            pairs
+        };
+        add_taps(sums: [u32; 8], codes: [u32; 8], weights: &[[u8; 4]; 8]) -> [u32; 8] = {
+            std::array::from_fn(|lane| {
+                let [a, b, c, d] = weights[lane];
+                let [one, other] = [[a, b], [c, d]].map(|it| i32::from(i16::from_le_bytes(it)));
+                let codes = [codes[lane] & 0xffff, codes[lane] >> 16];
+                let [first, second] = codes.map(u32::cast_signed);
+                sums[lane].wrapping_add_signed(first * one + second * other)
+            })
+        };
+        in_order(sums: [[u32; 8]; 2]) -> [[u32; 8]; 2] = {
+            let mut ordered = sums;
+            for (lane, sum) in sums.as_flattened().iter().enumerate() {
+                ordered.as_flattened_mut()[channel_of_lane(lane, 8, 2)] = *sum;
+            }
+            ordered
+        };
     }
 }

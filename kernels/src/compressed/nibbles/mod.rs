@@ -298,8 +298,6 @@ pub(super) type NibbleTask<'a, 'b, D> =
 impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize> On<L>
     for NibbleTask<'_, '_, NibbleDigits<L, N, MOST_EIGHTS>>
 {
-    type Output = ();
-
     #[inline(always)]
     fn run(mut self, lanes: L) {
         let (scales, zero_points) = self.parameters;
