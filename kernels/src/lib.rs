@@ -145,8 +145,8 @@ pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
 pub use strided::Run;
 pub use take::take_runs;
 pub use transform::{
-    Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredCheck, RegisteredMovement,
-    RegisteredRule, Rewrite, Rule, Session,
+    Decision, KernelsConfig, KernelsTransform, Movement, Outcome, Phase, RegisteredMovement,
+    Rewrite, Rule, Session,
 };
 
 /// The examples of the README run as tests.
@@ -154,6 +154,6 @@ pub use transform::{
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-/// What [`register_rule`], [`register_movement`] and [`register_check`] name.
+/// What [`register_rule`] and [`register_movement`] name.
 #[doc(hidden)]
 pub use inventory;

@@ -29,7 +29,7 @@ pub(crate) struct Interpolate {
 // Its floats are finite.
 impl Eq for Interpolate {}
 
-register_movement!(|op| {
+register_movement!(Moves, |op| {
     op.downcast_ref::<Interpolate>().is_some_and(|op| matches!(op.mode, Mode::Nearest(_)))
 });
 

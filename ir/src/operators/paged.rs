@@ -10,15 +10,7 @@ use tract_openvino_kernels::{
 use super::variable::{Assign, ReadValue};
 use crate::workarounds::bound::Bound;
 
-/// Keeps keys and values of earlier runs in pages. As tensors they would be copied in each run: by the Gather of each beam, and by
-/// the Concat with the new ones.
-///
-/// `ReadValue -> [Gather ->] Concat -> Attention, Assign`, for keys and for values, becomes
-/// `ReadValue -> AppendToPages -> Attention, Assign`.
-#[derive(Debug)]
-struct PagedAttention;
-
-register_rule!(PagedAttention);
+register_rule!(Rule::new("paged_attention", Phase::Decluttered, rewrite));
 
 /// Keys or values that a variable has.
 struct Cached<'a> {
@@ -103,51 +95,44 @@ impl<'a> Cached<'a> {
     }
 }
 
-impl Rule for PagedAttention {
-    fn name(&self) -> &'static str {
-        "paged_attention"
-    }
-
-    fn phase(&self) -> Phase {
-        Phase::Decluttered
-    }
-
-    fn rewrite(
-        &self,
-        session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        let Some(attention) = node.op_as::<Attention>() else { return Ok(Rewrite::NotMine) };
-        let slots = attention.keys_and_values();
-        let precision = session.kv_cache_precision();
-        let cached = |at: usize, factor| {
-            Cached::of(model, node, slots[at], PageFormat { factor, precision })
-        };
-        let (keys, values) = (cached(0, PagedFactor::Keys)?, cached(1, PagedFactor::Values)?);
-        let (keys, values) = match (keys, values) {
-            (Some(keys), Some(values)) => (keys, values),
-            (None, None) => return Ok(Rewrite::NotMine),
-            _ => {
-                let reason = "its keys and its values must both be kept in variables, of their own";
-                return Ok(Rewrite::Refused(reason.into()));
-            }
-        };
-        let rank = keys.concat.outputs[0].fact.rank();
-        let Some(attention) = attention.on_pages(rank) else {
-            let reason = "keys and values must be of shape [.., positions, elements]";
-            return Ok(Rewrite::Refused(reason.into()));
-        };
-        let mut patch = TypedModelPatch::default();
-        let mut inputs = patch.taps(model, &node.inputs)?;
-        for (cached, slot) in [&keys, &values].into_iter().zip(slots) {
-            inputs[slot] = cached.wire(model, &mut patch)?;
+/// Keeps keys and values of earlier runs in pages. As tensors they would be copied in each run: by the Gather of each beam, and by
+/// the Concat with the new ones.
+///
+/// `ReadValue -> [Gather ->] Concat -> Attention, Assign`, for keys and for values, becomes
+/// `ReadValue -> AppendToPages -> Attention, Assign`.
+fn rewrite(
+    session: &Session,
+    model: &TypedModel,
+    node: &TypedNode,
+) -> TractResult<Option<Rewrite>> {
+    rule_if_some!(attention = node.op_as::<Attention>());
+    let slots = attention.keys_and_values();
+    let precision = session.kv_cache_precision();
+    let cached =
+        |at: usize, factor| Cached::of(model, node, slots[at], PageFormat { factor, precision });
+    let (keys, values) = (cached(0, PagedFactor::Keys)?, cached(1, PagedFactor::Values)?);
+    let (keys, values) = match (keys, values) {
+        (Some(keys), Some(values)) => (keys, values),
+        (None, None) => return Ok(None),
+        _ => {
+            let reason = "its keys and its values must both be kept in variables, of their own";
+            return Ok(Some(Rewrite::Refused(reason.into())));
         }
-        let output = patch.wire_node(&node.name, attention, &inputs)?[0];
-        patch.shunt_outside(model, node.id.into(), output)?;
-        patch.obliterate(node.id)?;
-        Ok(patch.into())
+    };
+    let rank = keys.concat.outputs[0].fact.rank();
+    let Some(attention) = attention.on_pages(rank) else {
+        let reason = "keys and values must be of shape [.., positions, elements]";
+        return Ok(Some(Rewrite::Refused(reason.into())));
+    };
+    let mut patch = TypedModelPatch::default();
+    let mut inputs = patch.taps(model, &node.inputs)?;
+    for (cached, slot) in [&keys, &values].into_iter().zip(slots) {
+        inputs[slot] = cached.wire(model, &mut patch)?;
     }
+    let output = patch.wire_node(&node.name, attention, &inputs)?[0];
+    patch.shunt_outside(model, node.id.into(), output)?;
+    patch.obliterate(node.id)?;
+    Ok(Some(patch.into()))
 }
 
 #[cfg(test)]

@@ -221,7 +221,7 @@ pub(crate) struct Take {
     pub positions: Positions,
 }
 
-register_movement!(|op| op.is::<Take>());
+register_movement!(Moves, |op| op.is::<Take>());
 
 impl_op!(
     Take,

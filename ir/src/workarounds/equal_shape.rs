@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::{
     check_volume, checked_volume, expect_input_count, known_size,
 };
-use tract_openvino_kernels::{register_check, register_movement};
+use tract_openvino_kernels::register_movement;
 
 use crate::typed_op::{impl_op, set_symbols};
 
@@ -20,8 +20,8 @@ pub(crate) struct EqualShape {
     names: bool,
 }
 
-register_check!(|op| op.downcast_ref::<EqualShape>().is_some_and(|op| !op.broadcasts));
-register_movement!(|op| op.is::<EqualShape>());
+register_movement!(Checks, |op| op.downcast_ref::<EqualShape>().is_some_and(|op| !op.broadcasts));
+register_movement!(Moves, |op| op.is::<EqualShape>());
 
 /// What an open size may be in networks: longer sequences and larger images have fewer other axes.
 const LARGE_SIZE: i64 = 1 << 9;

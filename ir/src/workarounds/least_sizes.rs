@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
-use tract_openvino_kernels::{map_unchanged_axes, register_check};
+use tract_openvino_kernels::{map_unchanged_axes, register_movement};
 
 use crate::typed_op::impl_op;
 
@@ -15,7 +15,7 @@ pub(crate) struct LeastSizes {
     pub least: TVec<(usize, usize)>,
 }
 
-register_check!(|op| op.is::<LeastSizes>());
+register_movement!(Checks, |op| op.is::<LeastSizes>());
 
 impl LeastSizes {
     /// For data of a shape: known sizes are checked already. `None` if none is open.

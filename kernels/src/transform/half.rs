@@ -24,7 +24,7 @@ use tract_core::ops::nn::{Reduce, Reducer, Resize, RmsNorm, Softmax};
 use tract_core::ops::scan::Scan;
 
 use super::found::{Found, is_single, unique_name};
-use super::rule::{Outcome, RegisteredMovement, Session};
+use super::rule::{Movement, Outcome, Session};
 use crate::product::half::round_to_half;
 
 /// The name of this part, as if it were a rule.
@@ -271,7 +271,7 @@ fn translation_of(node: &TypedNode) -> Found<Precise> {
         let is_moved = is_one_of!(op, AxisOp, Slice, TypedConcat, MultiBroadcastTo, Tile, Identity)
             || is_one_of!(op, Iff, MaxPool, GatherElements, GatherNd)
             || op.downcast_ref::<Gather>().is_some_and(|op| op.output_type.is_none())
-            || inventory::iter::<RegisteredMovement>().any(|movement| movement.0(&**op));
+            || Movement::Moves.has(&**op);
         rule_if!(is_computed || is_moved);
         (op.clone(), !is_computed)
     };

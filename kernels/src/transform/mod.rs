@@ -35,36 +35,32 @@ use tract_core::transform::ModelTransform;
 use crate::attention::CachePrecision;
 use crate::barrier::guard_downsamples;
 
-use rule::NodeRule;
-pub use rule::{
-    Decision, Outcome, Phase, RegisteredCheck, RegisteredMovement, RegisteredRule, Rewrite, Rule,
-    Session,
-};
+pub use rule::{Decision, Movement, Outcome, Phase, RegisteredMovement, Rewrite, Rule, Session};
 
 /// The rules of this crate, in the order in which they are tried.
-static RULES: [NodeRule; 17] = [
-    NodeRule("compressed", Phase::AsRead, fully_connected::rewrite_compressed),
+static RULES: [Rule; 17] = [
+    Rule::new("compressed", Phase::AsRead, fully_connected::rewrite_compressed),
     // Convolutions take it over.
-    NodeRule("prelu", Phase::BeforeAxisMoves, prelu::rewrite),
-    NodeRule("convolution", Phase::BeforeAxisMoves, convolution::rewrite),
-    NodeRule("pool", Phase::BeforeAxisMoves, pool::rewrite),
-    NodeRule("resize", Phase::BeforeAxisMoves, resize::rewrite),
+    Rule::new("prelu", Phase::BeforeAxisMoves, prelu::rewrite),
+    Rule::new("convolution", Phase::BeforeAxisMoves, convolution::rewrite),
+    Rule::new("pool", Phase::BeforeAxisMoves, pool::rewrite),
+    Rule::new("resize", Phase::BeforeAxisMoves, resize::rewrite),
     // tract would move axes into the product, which are few in front of a matrix.
-    NodeRule("fully_connected", Phase::BeforeAxisMoves, fully_connected::rewrite),
-    NodeRule("rotary_embedding", Phase::Decluttered, rotary::rewrite),
-    NodeRule("normalization", Phase::Decluttered, normalization::rewrite),
+    Rule::new("fully_connected", Phase::BeforeAxisMoves, fully_connected::rewrite),
+    Rule::new("rotary_embedding", Phase::Decluttered, rotary::rewrite),
+    Rule::new("normalization", Phase::Decluttered, normalization::rewrite),
     // It takes two products and a softmax, which are single ones for the next rules.
-    NodeRule("attention", Phase::Decluttered, attention::rewrite),
-    NodeRule("softmax", Phase::Decluttered, softmax::rewrite),
+    Rule::new("attention", Phase::Decluttered, attention::rewrite),
+    Rule::new("softmax", Phase::Decluttered, softmax::rewrite),
     // Normalizations have sums, too.
-    NodeRule("reduction", Phase::Decluttered, reduction::rewrite),
-    NodeRule("contraction", Phase::Decluttered, contraction::rewrite),
-    NodeRule("axis_moves", Phase::Decluttered, axes::rewrite),
+    Rule::new("reduction", Phase::Decluttered, reduction::rewrite),
+    Rule::new("contraction", Phase::Decluttered, contraction::rewrite),
+    Rule::new("axis_moves", Phase::Decluttered, axes::rewrite),
     // What is in a body may leave it when the model is decluttered, so they are the last of their phase.
-    NodeRule("bodies", Phase::Decluttered, bodies::rewrite),
-    NodeRule("elementwise", Phase::Rest, elementwise::rewrite),
-    NodeRule("movements", Phase::Rest, movements::rewrite),
-    NodeRule("loops", Phase::Rest, parallel::rewrite),
+    Rule::new("bodies", Phase::Decluttered, bodies::rewrite),
+    Rule::new("elementwise", Phase::Rest, elementwise::rewrite),
+    Rule::new("movements", Phase::Rest, movements::rewrite),
+    Rule::new("loops", Phase::Rest, parallel::rewrite),
 ];
 
 /// Replaces operators of tract by those of this crate, which run faster. tract has it by the name `kernels_transform`.
@@ -80,7 +76,7 @@ static RULES: [NodeRule; 17] = [
 /// of any type. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which, and why others stay.
 #[derive(Debug)]
 pub struct KernelsTransform {
-    rules: Vec<&'static dyn Rule>,
+    rules: Vec<&'static Rule>,
     config: KernelsConfig,
 }
 
@@ -118,11 +114,8 @@ tract_core::register_model_transform!("kernels_transform", KernelsConfig, |confi
 
 impl Default for KernelsTransform {
     fn default() -> KernelsTransform {
-        let registered = inventory::iter::<RegisteredRule>().map(|rule| rule.0);
-        KernelsTransform {
-            rules: RULES.iter().map(|rule| rule as &dyn Rule).chain(registered).collect(),
-            config: KernelsConfig::default(),
-        }
+        let rules = RULES.iter().chain(inventory::iter::<Rule>()).collect();
+        KernelsTransform { rules, config: KernelsConfig::default() }
     }
 }
 
@@ -135,14 +128,14 @@ impl KernelsTransform {
     pub fn new(config: KernelsConfig) -> TractResult<KernelsTransform> {
         let mut transform = KernelsTransform::default();
         for name in &config.without {
-            let rules = transform.rules.iter().map(|rule| rule.name());
+            let rules = transform.rules.iter().map(|rule| rule.name);
             let names: Vec<&str> = [half::NAME, quantized::NAME].into_iter().chain(rules).collect();
             ensure!(
                 names.contains(&name.as_str()),
                 "there is no rule {name:?}, but {}",
                 names.join(", ")
             );
-            transform.rules.retain(|rule| rule.name() != name);
+            transform.rules.retain(|rule| rule.name != name);
         }
         Ok(KernelsTransform { config, ..transform })
     }
@@ -180,8 +173,8 @@ impl KernelsTransform {
 
     /// Tries the rules of a phase, one after the other, on each node.
     fn apply(&self, session: &Session, phase: Phase, model: &mut TypedModel) -> TractResult<()> {
-        for rule in self.rules.iter().filter(|rule| rule.phase() == phase) {
-            let doing = |node: &TypedNode| format!("rule {}, {node}", rule.name());
+        for rule in self.rules.iter().filter(|rule| rule.phase == phase) {
+            let doing = |node: &TypedNode| format!("rule {}, {node}", rule.name);
             let mut replaced = false;
             let mut order = model.eval_order()?;
             if phase == Phase::Rest {
@@ -189,13 +182,12 @@ impl KernelsTransform {
             }
             for id in order {
                 let node = model.node(id);
-                let rewrite = rule.rewrite(session, model, node).with_context(|| doing(node))?;
-                match rewrite {
-                    Rewrite::NotMine => (),
-                    Rewrite::Refused(reason) => {
-                        session.decide(rule.name(), node, Outcome::Refused(reason))
+                match (rule.rewrite)(session, model, node).with_context(|| doing(node))? {
+                    None => (),
+                    Some(Rewrite::Refused(reason)) => {
+                        session.decide(rule.name, node, Outcome::Refused(reason))
                     }
-                    Rewrite::Replaced(patch) => {
+                    Some(Rewrite::Replaced(patch)) => {
                         let is_new = |node: &&TypedNode| {
                             !TypedModel::is_source(&node.op) && !node.op.is::<AxisOp>()
                         };
@@ -203,7 +195,7 @@ impl KernelsTransform {
                         let by = by.map_or_else(String::new, |node| node.op.name().to_string());
                         // Of an operator with bodies, what is in them is of interest.
                         if by != node.op.name() {
-                            session.decide(rule.name(), node, Outcome::Replaced(by));
+                            session.decide(rule.name, node, Outcome::Replaced(by));
                         }
                         let doing = doing(node);
                         patch.apply(model).context(doing)?;

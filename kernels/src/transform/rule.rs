@@ -31,32 +31,28 @@ pub enum Phase {
 ///
 /// A rule looks at one node and at what is around it. It takes what tract's declutter leaves, in any order of axes, and
 /// what it gives stays when the model is decluttered and optimised again.
-pub trait Rule: Debug + Send + Sync {
-    /// Its name, in snake_case.
-    fn name(&self) -> &'static str;
-
-    /// When it is tried.
-    fn phase(&self) -> Phase;
-
-    /// What becomes of a node.
-    ///
-    /// # Errors
-    ///
-    /// The model contradicts itself. A node that the rule cannot replace is no error, but [`Rewrite::Refused`].
-    fn rewrite(
-        &self,
-        session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite>;
+#[derive(Debug)]
+pub struct Rule {
+    pub(super) name: &'static str,
+    pub(super) phase: Phase,
+    pub(super) rewrite: RewriteNode,
 }
 
 /// What a rule says of a node.
+type RewriteNode = fn(&Session, &TypedModel, &TypedNode) -> TractResult<Option<Rewrite>>;
+
+impl Rule {
+    /// A rule of this name, in snake_case, which is tried in a phase, and says what becomes of a node: nothing of one that it is not for.
+    /// A node that it cannot replace is no error, but [`Rewrite::Refused`].
+    pub const fn new(name: &'static str, phase: Phase, rewrite: RewriteNode) -> Rule {
+        Rule { name, phase, rewrite }
+    }
+}
+
+/// What a rule says of a node that it is for.
 #[derive(Debug)]
 pub enum Rewrite {
-    /// It is none of the nodes that the rule is for.
-    NotMine,
-    /// It is one of them, but it stays, for this reason: what is, and what must be.
+    /// It stays, for this reason: what is, and what must be.
     Refused(String),
     /// It is replaced.
     Replaced(Box<TypedModelPatch>),
@@ -65,33 +61,6 @@ pub enum Rewrite {
 impl From<TypedModelPatch> for Rewrite {
     fn from(patch: TypedModelPatch) -> Rewrite {
         Rewrite::Replaced(Box::new(patch))
-    }
-}
-
-/// A rule of this crate: its name, when it is tried, and what becomes of a node. Nothing is [`Rewrite::NotMine`].
-#[derive(Debug)]
-pub(super) struct NodeRule(
-    pub &'static str,
-    pub Phase,
-    pub fn(&Session, &TypedModel, &TypedNode) -> Found<Rewrite>,
-);
-
-impl Rule for NodeRule {
-    fn name(&self) -> &'static str {
-        self.0
-    }
-
-    fn phase(&self) -> Phase {
-        self.1
-    }
-
-    fn rewrite(
-        &self,
-        session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        Ok((self.2)(session, model, node)?.unwrap_or(Rewrite::NotMine))
     }
 }
 
@@ -177,93 +146,72 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A rule of a crate above this one, which every [`KernelsTransform`] then has.
-#[derive(Debug)]
-pub struct RegisteredRule(pub &'static dyn Rule);
+inventory::collect!(Rule);
 
-inventory::collect!(RegisteredRule);
-
-/// Registers a rule, for every [`KernelsTransform`] of a program that links the crate. Registered rules are tried after
-/// those of this crate.
+/// Registers a rule of a crate above this one, for every [`KernelsTransform`] of a program that links the crate. Registered rules are tried
+/// after those of this crate.
 ///
 /// ```
 /// # use tract_core::internal::*;
 /// use tract_openvino_kernels::{Phase, Rewrite, Rule, Session, register_rule};
 ///
-/// #[derive(Debug)]
-/// struct Mine;
-///
-/// impl Rule for Mine {
-///     fn name(&self) -> &'static str {
-///         "mine"
-///     }
-///
-///     fn phase(&self) -> Phase {
-///         Phase::Decluttered
-///     }
-///
-///     fn rewrite(&self, _: &Session, _: &TypedModel, node: &TypedNode) -> TractResult<Rewrite> {
-///         Ok(match &*node.op.name() {
-///             "EinSum" => Rewrite::Refused("it is only an example".into()),
-///             _ => Rewrite::NotMine,
-///         })
-///     }
+/// fn rewrite(_: &Session, _: &TypedModel, node: &TypedNode) -> TractResult<Option<Rewrite>> {
+///     Ok(match &*node.op.name() {
+///         "EinSum" => Some(Rewrite::Refused("it is only an example".into())),
+///         _ => None,
+///     })
 /// }
 ///
-/// register_rule!(Mine);
+/// register_rule!(Rule::new("mine", Phase::Decluttered, rewrite));
 /// ```
 #[macro_export]
 macro_rules! register_rule {
     ($rule:expr) => {
-        $crate::inventory::submit! { $crate::RegisteredRule(&$rule) }
+        $crate::inventory::submit! { $rule }
     };
 }
 
-/// Names operators of a crate above this one that put elements of their inputs in other places, and do nothing else: each element of
-/// the one output is one of an input, of whatever type they are, and all inputs have elements that are moved. Quantised networks
-/// then run them on codes. If [`change_axes`](tract_core::ops::TypedOp::change_axes) can put the channels last, no axis is moved before or
-/// after such an operator.
+/// What operators of a crate above this one do, if that is nothing with the values of their elements. Quantised networks then run
+/// them on codes. If [`change_axes`](tract_core::ops::TypedOp::change_axes) can put the channels last, no axis is moved before or after such an
+/// operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Movement {
+    /// They put elements of their inputs in other places: each element of the one output is one of an input, of whatever type they are,
+    /// and all inputs have elements that are moved.
+    Moves,
+    /// They check their one input and give it as it is, or fail.
+    Checks,
+}
+
+/// Says which operators do that.
 #[derive(Debug)]
-pub struct RegisteredMovement(pub fn(&dyn TypedOp) -> bool);
+pub struct RegisteredMovement(pub Movement, pub fn(&dyn TypedOp) -> bool);
 
 inventory::collect!(RegisteredMovement);
 
-/// Registers which operators [move elements](RegisteredMovement), for every [`KernelsTransform`] of a program that links the
-/// crate.
+impl Movement {
+    /// Whether an operator is registered for it.
+    pub(super) fn has(self, op: &dyn TypedOp) -> bool {
+        inventory::iter::<RegisteredMovement>().any(|it| it.0 == self && it.1(op))
+    }
+}
+
+/// Registers which operators [move or check](Movement) elements, for every [`KernelsTransform`] of a program that links the crate.
 ///
 /// ```
 /// use tract_core::ops::array::Tile;
+/// use tract_core::ops::identity::Identity;
 /// use tract_openvino_kernels::register_movement;
 ///
-/// register_movement!(|op| op.is::<Tile>());
+/// register_movement!(Moves, |op| op.is::<Tile>());
+/// register_movement!(Checks, |op| op.is::<Identity>());
 /// ```
 #[macro_export]
 macro_rules! register_movement {
-    ($is_one:expr) => {
-        $crate::inventory::submit! { $crate::RegisteredMovement($is_one) }
-    };
-}
-
-/// Names operators of a crate above this one that check their one input and give it as it is, or fail. Quantised networks then run
-/// them on codes. If [`change_axes`](tract_core::ops::TypedOp::change_axes) can put the channels last, no axis is moved before or after
-/// such an operator.
-#[derive(Debug)]
-pub struct RegisteredCheck(pub fn(&dyn TypedOp) -> bool);
-
-inventory::collect!(RegisteredCheck);
-
-/// Registers which operators [check their input](RegisteredCheck), for every [`KernelsTransform`] of a program that links the crate.
-///
-/// ```
-/// use tract_core::ops::identity::Identity;
-/// use tract_openvino_kernels::register_check;
-///
-/// register_check!(|op| op.is::<Identity>());
-/// ```
-#[macro_export]
-macro_rules! register_check {
-    ($is_one:expr) => {
-        $crate::inventory::submit! { $crate::RegisteredCheck($is_one) }
+    ($movement:ident, $is_one:expr) => {
+        $crate::inventory::submit! {
+            $crate::RegisteredMovement($crate::Movement::$movement, $is_one)
+        }
     };
 }
 

@@ -27,7 +27,7 @@ use tract_core::optim::Optimizer;
 
 use super::chain::Chain;
 use super::found::{Found, is_binary, unique_name};
-use super::rule::{Outcome, Refusable, RegisteredCheck, RegisteredMovement, Session};
+use super::rule::{Movement, Outcome, Refusable, Session};
 use crate::quantized::CodeLayout::{self, AsNumbers, ChannelsLast};
 use crate::quantized::{Dequantize, FakeQuantize, Levels, Operation};
 
@@ -373,13 +373,8 @@ impl Refusable for Found<Translated> {
 /// Whether an operator puts elements in other places, and does nothing else.
 fn moves_elements(op: &dyn TypedOp) -> bool {
     is_one_of!(op, AxisOp, Slice, TypedConcat)
-        || is_check(op)
-        || inventory::iter::<RegisteredMovement>().any(|movement| movement.0(op))
-}
-
-/// Whether an operator gives its input as it is: each element stays where it is.
-fn is_check(op: &dyn TypedOp) -> bool {
-    inventory::iter::<RegisteredCheck>().any(|check| check.0(op))
+        || Movement::Checks.has(op)
+        || Movement::Moves.has(op)
 }
 
 /// Whether a node rounds numbers to levels: FakeQuantize, or QuantizeLinear as tract reads it from ONNX.

@@ -14,8 +14,8 @@ use tract_core::ops::quant::DequantizeLinearF32;
 
 use super::weights::ScaleAndBias;
 use super::{
-    QuantizedTranslation, Translated, channel_axis, is_check, makes_levels, moves_elements,
-    operation_of, scale_of,
+    QuantizedTranslation, Translated, channel_axis, makes_levels, moves_elements, operation_of,
+    scale_of,
 };
 use crate::quantized::{
     CodeLayout::{self, AsNumbers, ChannelsLast},
@@ -24,7 +24,7 @@ use crate::quantized::{
 };
 use crate::transform::chain::Chain;
 use crate::transform::found::{Found, binary, labels, of_channels, only_use, replaces_axis, uses};
-use crate::transform::rule::{or_refuse, refuse, refuse_if, refuse_unless_f32};
+use crate::transform::rule::{Movement, or_refuse, refuse, refuse_if, refuse_unless_f32};
 use crate::transform::upsampling::{PhaseGroup, Upsampling};
 
 /// A layer of weights.
@@ -633,7 +633,7 @@ impl<'a> QuantizedTranslation<'a> {
         let values = node.inputs.iter().map(|input| self.value(*input));
         let values = values.collect::<TractResult<Vec<_>>>()?;
         // Channels stay where they are, too.
-        let is_check = is_check(node.op.as_ref());
+        let is_check = Movement::Checks.has(node.op.as_ref());
         let Some(levels) = values.first().and_then(|value| value.levels.clone()) else {
             return if is_check { self.check_of_numbers(node) } else { Ok(None) };
         };

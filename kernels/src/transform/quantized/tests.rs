@@ -217,7 +217,7 @@ fn a_network_on_codes() {
 #[test]
 fn movements() {
     use tract_core::ops::array::{Slice, Tile, TypedConcat};
-    crate::register_movement!(|op| op.is::<Tile>());
+    crate::register_movement!(Moves, |op| op.is::<Tile>());
     let input = [2, 6, 9, 7];
     let mut net = Network::new();
     let data = net.model.add_source("data", f32::fact(input)).unwrap();
@@ -287,7 +287,7 @@ impl TypedOp for NotEmpty {
 /// Checks stay between codes: of channels that have the same levels or not, and of numbers whose channels are last.
 #[test]
 fn checks() {
-    crate::register_check!(|op| op.is::<NotEmpty>());
+    crate::register_movement!(Checks, |op| op.is::<NotEmpty>());
     let input = [2, 6, 9, 7];
     let mut net = Network::new();
     let data = net.model.add_source("data", f32::fact(input)).unwrap();
