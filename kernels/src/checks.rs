@@ -132,6 +132,17 @@ pub fn expect_inputs<T: Clone, const N: usize>(
     inputs.first_chunk().cloned().with_context(|| format!("{operator}: an input is missing"))
 }
 
+/// The only input of an operator, which must be of this type.
+pub(crate) fn expect_data<'a>(
+    operator: &str,
+    dt: DatumType,
+    inputs: &[&'a TypedFact],
+) -> TractResult<&'a TypedFact> {
+    let [data] = expect_inputs(operator, ["data"], inputs)?;
+    ensure!(data.datum_type == dt, "{operator}: the data is {data:?}, but must be of type {dt:?}");
+    Ok(data)
+}
+
 /// The number of elements of an operator's output, which is checked before there is memory for them.
 ///
 /// # Errors

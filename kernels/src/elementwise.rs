@@ -370,8 +370,34 @@ impl Elementwise {
     }
 }
 
-impl_op!(
-    Elementwise,
+impl_plain_op!(
+    Elementwise with {
+        fn axes_mapping(
+            &self,
+            inputs: &[&TypedFact],
+            outputs: &[&TypedFact],
+        ) -> TractResult<AxesMapping> {
+            AxesMapping::natural(inputs, outputs)
+        }
+
+        fn change_axes(
+            &self,
+            model: &TypedModel,
+            node: &TypedNode,
+            _io: InOut,
+            change: &AxisOp,
+        ) -> TractResult<Option<AxisChangeConsequence>> {
+            match change {
+                AxisOp::Add(_) | AxisOp::Move(..) => (),
+                AxisOp::Rm(axis) => {
+                    let inputs = model.node_input_facts(node.id)?;
+                    rule_if!(inputs.iter().all(|fact| fact.shape[*axis].is_one()));
+                }
+                AxisOp::Reshape(..) => return Ok(None),
+            }
+            Ok(Some(AxisChangeConsequence::new(model, node, None, change)))
+        }
+    },
     "Elementwise",
     info = |op| {
         let listed = |step: &ElementwiseStep| match step {
@@ -387,10 +413,8 @@ impl_op!(
     validation = |_| Validation::Rounding
 );
 
-impl EvalOp for Elementwise {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, mut inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl Elementwise {
+    fn eval(&self, mut inputs: TVec<TValue>) -> TractResult<Tensor> {
         expect_input_count("Elementwise", inputs.len(), self.inputs..=self.inputs)?;
         let shapes: Vec<&[usize]> = inputs.iter().map(|input| input.shape()).collect();
         let shape = multi_broadcast(&shapes).context("Elementwise")?;
@@ -400,10 +424,10 @@ impl EvalOp for Elementwise {
         let mut output = match own {
             // tract moves it out, as nobody else has it.
             Some(number) => inputs.remove(number).into_tensor(),
-            None => new_output::<f32>("Elementwise", &shape)?,
+            None => new_output("Elementwise", DatumType::F32, &shape)?,
         };
         if output.len() == 0 {
-            return Ok(tvec!(output.into_tvalue()));
+            return Ok(output);
         }
         let elements = inputs.iter().map(|input| floats(input).map(Some));
         let mut elements: TVec<_> = elements.collect::<TractResult<_>>()?;
@@ -418,12 +442,10 @@ impl EvalOp for Elementwise {
             let first = line * FLOATS_OF_LINE;
             self.fill(&layout, &elements, (&blocks, count), first, output)
         })?;
-        Ok(tvec!(output.into_tvalue()))
+        Ok(output)
     }
-}
 
-impl TypedOp for Elementwise {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         expect_input_count("Elementwise", inputs.len(), self.inputs..=self.inputs)?;
         for (number, input) in inputs.iter().enumerate() {
             ensure!(
@@ -434,36 +456,8 @@ impl TypedOp for Elementwise {
         }
         let shapes: TVec<_> = inputs.iter().map(|input| input.shape.to_tvec()).collect();
         let shape = multi_broadcast(&shapes).context("Elementwise")?;
-        Ok(tvec!(f32::fact(&*shape)))
+        Ok(f32::fact(&*shape))
     }
-
-    fn axes_mapping(
-        &self,
-        inputs: &[&TypedFact],
-        outputs: &[&TypedFact],
-    ) -> TractResult<AxesMapping> {
-        AxesMapping::natural(inputs, outputs)
-    }
-
-    fn change_axes(
-        &self,
-        model: &TypedModel,
-        node: &TypedNode,
-        _io: InOut,
-        change: &AxisOp,
-    ) -> TractResult<Option<AxisChangeConsequence>> {
-        match change {
-            AxisOp::Add(_) | AxisOp::Move(..) => (),
-            AxisOp::Rm(axis) => {
-                let inputs = model.node_input_facts(node.id)?;
-                rule_if!(inputs.iter().all(|fact| fact.shape[*axis].is_one()));
-            }
-            AxisOp::Reshape(..) => return Ok(None),
-        }
-        Ok(Some(AxisChangeConsequence::new(model, node, None, change)))
-    }
-
-    as_op!();
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@ use tract_core::internal::*;
 use crate::checks::expect_input_count;
 use crate::compressed::{self, CompressedMatrix, Precision};
 use crate::cost;
-use crate::memory::{floats, new_output};
+use crate::memory::{filled_output, floats};
 use crate::product::activation::Activation;
-use crate::product::{Gemv, OperandA, Output, PARTS, PackedB, PackedGemm, Shares, Tile, Vectors};
+use crate::product::{
+    OperandA, Output, PARTS, PackedB, PackedGemm, Shares, Tile, Vectors, multiply_row_by_row,
+};
 use crate::threads::Division;
 
 /// Threads share the rows of the data where each share has so many, and the columns otherwise: then all rows meet a panel of weights
@@ -137,18 +139,7 @@ impl FullyConnected {
         is_same.then(|| self.weights.clone())
     }
 
-    /// Some columns of the result for one row of data.
-    fn dots(&self, weights: &[f32], row: &[f32], first_column: usize, output: &mut [f32]) {
-        Vectors::detect().run(Gemv {
-            row,
-            weights: &weights[first_column * self.depth..][..output.len() * self.depth],
-            bias: &self.bias[first_column..],
-            activation: self.activation,
-            output,
-        });
-    }
-
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let input = args_1!(inputs);
         let FullyConnected { depth, columns, .. } = *self;
         let mut shape: TVec<usize> = input.shape().into();
@@ -158,16 +149,14 @@ impl FullyConnected {
             input.shape()
         );
         shape.push(columns);
-        let mut output = new_output::<f32>("FullyConnected", &shape)?;
-        let volume = output.len();
-        if volume == 0 {
-            return Ok(tvec!(output.into_tvalue()));
-        }
-        let count = volume / columns;
         let data = floats(&input)?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<f32>()?;
-        let division = || Division::of(cost::PRODUCT.of(volume.saturating_mul(depth)));
+        filled_output("FullyConnected", &shape, |elements| self.multiply(data, elements))
+    }
+
+    /// Multiplies rows, of which there are some.
+    fn multiply(&self, data: &[f32], elements: &mut [f32]) -> TractResult<()> {
+        let FullyConnected { depth, columns, .. } = *self;
+        let count = elements.len() / columns;
         match &self.weights {
             LayerWeights::Packed(weights, _) => {
                 let vectors = Vectors::detect();
@@ -183,16 +172,17 @@ impl FullyConnected {
                         activation: self.activation,
                     };
                     product.run(vectors);
-                    TractResult::Ok(())
+                    Ok(())
                 };
-                let division = division();
+                let products = elements.len().saturating_mul(depth);
+                let division = Division::of(cost::PRODUCT.of(products));
                 let threads = division.threads();
                 let rows_are_many = count >= MANY_ROWS * PARTS * threads;
                 let panels_are_few = columns.div_ceil(tile.columns) < threads;
                 if threads > 1 && (rows_are_many || panels_are_few) {
                     // Threads share the rows.
                     let part = count.div_ceil(PARTS * threads).next_multiple_of(tile.rows);
-                    division.fill_rows(elements, part * columns, |first, output| {
+                    return division.fill_rows(elements, part * columns, |first, output| {
                         let count = output.len() / columns;
                         let data = &data[first * part * depth..][..count * depth];
                         let mut packed = None;
@@ -200,45 +190,29 @@ impl FullyConnected {
                         let rows = OperandA::in_place(data, count, depth, tile)
                             .unwrap_or_else(|| packed.insert(pack()).view());
                         product(rows, 0..columns, Output::matrix(output, columns))
-                    })?;
-                } else {
-                    let mut packed = None;
-                    let pack = || OperandA::pack_on_threads(data, count, depth, tile);
-                    let rows = OperandA::in_place(data, count, depth, tile)
-                        .unwrap_or_else(|| packed.insert(pack()).view());
-                    let shares = Shares::of_product(&division, [count, columns]);
-                    shares.for_each(elements, |share, output| {
-                        product(rows.part(share.rows), share.columns, output)
-                    })?;
+                    });
                 }
+                let mut packed = None;
+                let pack = || OperandA::pack_on_threads(data, count, depth, tile);
+                let rows = OperandA::in_place(data, count, depth, tile)
+                    .unwrap_or_else(|| packed.insert(pack()).view());
+                let shares = Shares::of_product(&division, [count, columns]);
+                shares.for_each(elements, |share, output| {
+                    product(rows.part(share.rows), share.columns, output)
+                })
             }
             LayerWeights::Compressed(matrix, precision) => {
-                compressed::multiply(
-                    matrix,
-                    data,
-                    *precision,
-                    &self.bias,
-                    self.activation,
-                    elements,
-                )?;
+                let (bias, activation) = (&self.bias, self.activation);
+                compressed::multiply(matrix, data, *precision, bias, activation, elements)
             }
             LayerWeights::Transposed(weights) => {
                 let weights = floats(weights)?;
-                division().fill_rows(elements, 1, |mut first, mut output| {
-                    while !output.is_empty() {
-                        let column = first % columns;
-                        let (part, rest) = output.split_at_mut(output.len().min(columns - column));
-                        self.dots(weights, &data[first / columns * depth..][..depth], column, part);
-                        (first, output) = (first + part.len(), rest);
-                    }
-                    TractResult::Ok(())
-                })?;
+                multiply_row_by_row(data, weights, depth, &self.bias, self.activation, elements)
             }
         }
-        Ok(tvec!(output.into_tvalue()))
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         expect_input_count("FullyConnected", inputs.len(), 1..=1)?;
         ensure!(
             inputs[0].rank() > 0,
@@ -246,7 +220,7 @@ impl FullyConnected {
         );
         let mut fact = inputs[0].without_value();
         fact.shape.set(fact.rank() - 1, self.columns.to_dim());
-        Ok(tvec!(fact))
+        Ok(fact)
     }
 }
 
@@ -293,7 +267,7 @@ mod tests {
                             );
                             let found = op.unwrap().eval(tvec!(data.clone().into()));
                             let doing = format!("{rows} {depth} {columns} {axes} {known:?}");
-                            assert_eq!(*found.unwrap()[0], expected, "{doing}");
+                            assert_eq!(found.unwrap(), expected, "{doing}");
                         }
                     });
                 }
@@ -361,7 +335,7 @@ mod tests {
         let error = op.eval(tvec!(data.into())).unwrap_err().to_string();
         assert!(error.contains("shape [2, 3], but its last axis must have size 4"), "{error}");
         let nothing = Tensor::zero::<f32>(&[0, 4])?;
-        assert_eq!(*op.eval(tvec!(nothing.into()))?[0], Tensor::zero::<f32>(&[0, 5])?);
+        assert_eq!(op.eval(tvec!(nothing.into()))?, Tensor::zero::<f32>(&[0, 5])?);
         Ok(())
     }
 }

@@ -8,7 +8,9 @@ use crate::checks::{check_volume, expect_inputs, listed};
 use crate::cost;
 use crate::memory::floats;
 use crate::product::activation::Activation;
-use crate::product::{Gemv, OperandA, PackedB, PackedGemm, Shares, Tile, Vectors};
+use crate::product::{
+    OperandA, PackedB, PackedGemm, Shares, Tile, UnpackedB, Vectors, multiply_row_by_row,
+};
 use crate::threads::Division;
 
 /// The product of the rows of a matrix, each with the matrix of its group.
@@ -62,27 +64,6 @@ impl GroupedProduct {
     }
 }
 
-/// The product of a few rows, one after the other, and the transpose of a matrix.
-fn few_rows(data: &[f32], depth: usize, matrix: &[f32], output: &mut [f32]) -> TractResult<()> {
-    let columns = matrix.len() / depth;
-    let vectors = Vectors::detect();
-    let bias = vec![0f32; columns];
-    let division = Division::of(cost::PRODUCT.of(matrix.len()));
-    for (row, output) in data.chunks_exact(depth).zip(output.chunks_exact_mut(columns)) {
-        division.fill_rows(output, 1, |first, output| {
-            vectors.run(Gemv {
-                row,
-                weights: &matrix[first * depth..][..output.len() * depth],
-                bias: &bias[first..],
-                activation: Activation::Identity,
-                output,
-            });
-            TractResult::Ok(())
-        })?;
-    }
-    Ok(())
-}
-
 /// The product of many rows and the transpose of a matrix.
 fn many_rows(data: &[f32], depth: usize, matrix: &[f32], output: &mut [f32]) -> TractResult<()> {
     let columns = matrix.len() / depth;
@@ -95,7 +76,8 @@ fn many_rows(data: &[f32], depth: usize, matrix: &[f32], output: &mut [f32]) -> 
         // Each share packs its columns.
         let range = share.columns;
         let matrix = &matrix[range.start * depth..][..range.len() * depth];
-        let right = PackedB::pack_scratch(matrix, depth, true, depth, range.len(), tile);
+        let of = UnpackedB { depth, columns: range.len(), stride: depth, is_transposed: true };
+        let right = PackedB::pack_scratch(matrix, of, tile);
         let product = PackedGemm {
             left: rows.part(share.rows),
             right: right.view(),
@@ -138,7 +120,7 @@ fn plain<T: Datum + Copy + Default>(
 impl_plain_op!(GroupedProduct, "GroupedProduct", validation = |_| Validation::Rounding);
 
 impl GroupedProduct {
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let (data, matrices, ends) = args_3!(inputs);
         let shape = GroupedProduct::shape(data.shape(), matrices.shape(), ends.shape())?;
         let (rows, columns) = (shape[0], shape[1]);
@@ -148,7 +130,7 @@ impl GroupedProduct {
         check_volume("GroupedProduct", dt, &shape)?;
         let mut output = Tensor::zero_dt(dt, &shape)?;
         if output.len() == 0 || depth == 0 {
-            return Ok(tvec!(output.into_tvalue()));
+            return Ok(output);
         }
         match dt {
             DatumType::F32 => {
@@ -156,12 +138,17 @@ impl GroupedProduct {
                 let mut view = output.try_as_plain_ram_mut()?;
                 let output = view.as_slice_mut::<f32>()?;
                 let matrices = matrices.chunks_exact(columns * depth);
+                let bias = vec![0.; columns];
                 for (group, matrix) in groups.into_iter().zip(matrices) {
                     let data = &data[group.start * depth..group.end * depth];
                     let output = &mut output[group.start * columns..group.end * columns];
-                    let multiply = if group.len() < FEW_ROWS { few_rows } else { many_rows };
-                    if !group.is_empty() {
-                        multiply(data, depth, matrix, output)?;
+                    match group.len() {
+                        0 => (),
+                        1..FEW_ROWS => {
+                            let identity = Activation::Identity;
+                            multiply_row_by_row(data, matrix, depth, &bias, identity, output)?;
+                        }
+                        _ => many_rows(data, depth, matrix, output)?,
                     }
                 }
             }
@@ -175,10 +162,10 @@ impl GroupedProduct {
             }
             dt => bail!("GroupedProduct: the data is of type {dt:?}, but must be F32, F64 or I32"),
         }
-        Ok(tvec!(output.into_tvalue()))
+        Ok(output)
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         let [data, matrices, ends] =
             expect_inputs("GroupedProduct", ["data", "matrices", "ends"], inputs)?;
         let dt = data.datum_type;
@@ -196,7 +183,7 @@ impl GroupedProduct {
             &matrices.shape.to_tvec(),
             &ends.shape.to_tvec(),
         )?;
-        Ok(tvec!(dt.fact(shape)))
+        Ok(dt.fact(shape))
     }
 }
 
@@ -214,7 +201,7 @@ mod tests {
     fn run(data: &Tensor, matrices: &Tensor, ends: &[i64]) -> TractResult<Tensor> {
         let inputs = [data.clone(), matrices.clone(), tensor1(ends)];
         let inputs = inputs.into_iter().map(|input| input.into_tvalue()).collect();
-        Ok(GroupedProduct.eval(inputs)?.remove(0).into_tensor())
+        GroupedProduct.eval(inputs)
     }
 
     #[test]

@@ -49,6 +49,7 @@
 //! | `compressed/` | constants that stay compressed, and products with them |
 //! | `lazy.rs` | [`LazyConst`]: constants that are read when they are needed |
 //! | `product/` | products of packed matrices, of which layers and attention are made |
+//! | `window.rs` | how the kernel of a convolution or a pool moves |
 //! | `strided.rs` | copies of elements to other places, of which transpositions and concatenations are made |
 //! | `sums.rs` | sums of rows |
 //! | `isa/` | the instructions of the processor: what was found, and the proof of it |
@@ -128,6 +129,7 @@ mod take;
 pub mod threads;
 mod transform;
 mod transposition;
+mod window;
 
 pub use attention::{AppendToPages, Attention, CachePrecision, PageFormat, PagedFactor};
 pub use barrier::{Barrier, guard_downsamples, guard_downsamples_of};
@@ -137,7 +139,7 @@ pub use isa::Vectors;
 pub use lazy::{LazyConst, LazyTensor};
 pub use memory::{ask_for_large_pages, large_pages, tensor_of_parts};
 #[doc(hidden)]
-pub use operator::map_unchanged_axes;
+pub use operator::{OneOrAll, map_unchanged_axes};
 pub use product::gelu;
 pub use quantized::FakeQuantize;
 pub use resize::Taps;

@@ -86,7 +86,7 @@ impl StreamPrefetch {
 
 /// Elements that begin with a line of the cache, so that no vector of theirs lies in two of them. Products of one
 /// took 1.1 times as long, and tiles of codes twice as long, where each did (Intel Xeon with AVX-512 and AMX).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Aligned<T> {
     memory: Vec<T>,
     begin: usize,
@@ -94,13 +94,9 @@ pub(crate) struct Aligned<T> {
 }
 
 impl<T: Copy> Aligned<T> {
-    pub const fn empty() -> Aligned<T> {
-        Aligned { memory: vec![], begin: 0, count: 0 }
-    }
-
     /// So many elements, all of this value.
     pub fn new(value: T, count: usize) -> Aligned<T> {
-        let mut aligned = Aligned::empty();
+        let mut aligned = Aligned { memory: vec![], begin: 0, count: 0 };
         aligned.resize(value, count);
         aligned
     }
@@ -120,23 +116,6 @@ impl<T: Copy> Aligned<T> {
     /// How many elements there may be without new memory.
     fn room(&self) -> usize {
         self.memory.len() - self.begin
-    }
-}
-
-impl<T: Copy> Clone for Aligned<T> {
-    fn clone(&self) -> Aligned<T> {
-        let mut clone = match self.first() {
-            Some(first) => Aligned::new(*first, self.count),
-            None => Aligned::empty(),
-        };
-        clone.copy_from_slice(self);
-        clone
-    }
-}
-
-impl<T: Copy> Default for Aligned<T> {
-    fn default() -> Aligned<T> {
-        Aligned::empty()
     }
 }
 
@@ -181,13 +160,13 @@ impl Scratch {
     /// So many numbers.
     pub fn new(count: usize) -> Scratch {
         if count == 0 {
-            return Scratch(Aligned::empty());
+            return Scratch(Aligned::default());
         }
         let mut memory = KEPT.with_borrow_mut(|kept| {
             // The smallest that is large enough, or the largest, which grows.
             let lack_and_size = |it: &Aligned<f32>| (it.room() < count, it.room().abs_diff(count));
             let best = (0..kept.len()).min_by_key(|number| lack_and_size(&kept[*number]));
-            best.map_or_else(Aligned::empty, |number| kept.remove(number))
+            best.map_or_else(Aligned::default, |number| kept.remove(number))
         });
         memory.resize(0., count);
         if cfg!(debug_assertions) {
@@ -246,13 +225,8 @@ pub(crate) fn zero_output(operator: &str, shape: &[usize]) -> TractResult<Tensor
 /// # Errors
 ///
 /// Those of [`check_volume`], and a type whose elements are no numbers.
-pub(crate) fn new_output<T: Datum>(operator: &str, shape: &[usize]) -> TractResult<Tensor> {
-    new_output_dt(operator, T::datum_type(), shape)
-}
-
-/// As [`new_output`], of a type that is known at run time.
 #[allow(unsafe_code)]
-fn new_output_dt(operator: &str, dt: DatumType, shape: &[usize]) -> TractResult<Tensor> {
+pub(crate) fn new_output(operator: &str, dt: DatumType, shape: &[usize]) -> TractResult<Tensor> {
     check_volume(operator, dt, shape)?;
     if !dt.is_number() {
         return Tensor::zero_dt(dt, shape);
@@ -287,18 +261,27 @@ unsafe fn write_unknown(first: *mut u8, bytes: usize) {
     }
 }
 
-/// An output of an operator, whose elements are written by `fill`, if there are any. `T` has the size of an element.
+/// An output of an operator, whose elements are written by `fill`, if there are any.
 ///
 /// # Errors
 ///
 /// Those of [`new_output`], and of `fill`.
-pub(crate) fn filled_output<T: Pod>(
+pub(crate) fn filled_output<T: Datum + Pod>(
+    operator: &str,
+    shape: &[usize],
+    fill: impl FnOnce(&mut [T]) -> TractResult<()>,
+) -> TractResult<Tensor> {
+    filled_output_dt(operator, T::datum_type(), shape, fill)
+}
+
+/// As [`filled_output`], of a type that is known at run time. `T` has the size of an element.
+pub(crate) fn filled_output_dt<T: Pod>(
     operator: &str,
     dt: DatumType,
     shape: &[usize],
     fill: impl FnOnce(&mut [T]) -> TractResult<()>,
 ) -> TractResult<Tensor> {
-    let mut output = new_output_dt(operator, dt, shape)?;
+    let mut output = new_output(operator, dt, shape)?;
     if output.len() > 0 {
         fill(cast_slice_mut(output.try_as_plain_ram_mut()?.as_bytes_mut()))?;
     }
@@ -424,15 +407,13 @@ mod tests {
             assert_eq!(*numbers, vec![0.5; count]);
             check(&numbers);
             numbers[0] = 2.;
-            check(&numbers.clone());
-            assert_eq!(numbers.clone(), numbers);
             numbers.resize(0., 2 * count);
             assert_eq!(numbers.len(), 2 * count);
             check(&numbers);
             check(&Aligned::new(0i8, count));
             check(&Scratch::new(count).0);
         }
-        assert!(Aligned::new(1u8, 0).clone().is_empty());
+        assert!(Aligned::new(1u8, 0).is_empty());
     }
 
     /// Other tests may have run on this thread.

@@ -127,7 +127,7 @@ impl_plain_op!(
 );
 
 impl Normalization {
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         check_named_inputs(&self.name(), self.inputs(), inputs.len())?;
         let shape = inputs[0].shape();
         let size =
@@ -159,11 +159,10 @@ impl Normalization {
                 Ok(())
             })
         };
-        let output = filled_output(&self.name(), DatumType::F32, shape, fill)?;
-        Ok(tvec!(output.into_tvalue()))
+        filled_output(&self.name(), shape, fill)
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         check_named_inputs(&self.name(), self.inputs(), inputs.len())?;
         let data = inputs[0];
         ensure!(
@@ -178,7 +177,7 @@ impl Normalization {
                 self.name()
             );
         }
-        Ok(tvec!(data.without_value()))
+        Ok(data.without_value())
     }
 }
 

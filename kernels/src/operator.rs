@@ -55,30 +55,57 @@ macro_rules! impl_op {
 }
 
 /// All of an operator that knows its outputs from its inputs alone: `Op`, as [`impl_op`] has it, and the rest from two methods of the
-/// type, `eval(&self, inputs: TVec<TValue>)` and `facts(&self, inputs: &[&TypedFact])`.
+/// type, `eval(&self, inputs: TVec<TValue>)` and `facts(&self, inputs: &[&TypedFact])`, which give one output, or all; `with` some more methods
+/// of `TypedOp`.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! impl_plain_op {
-    ($type:ident, $($op:tt)+) => {
+    ($type:ident $(with { $($method:item)* })?, $($op:tt)+) => {
         $crate::impl_op!($type, $($op)+);
 
         impl EvalOp for $type {
             op_out_of_plan!();
 
             fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-                self.eval(inputs)
+                Ok($crate::OneOrAll::into_all(self.eval(inputs)?))
             }
         }
 
         impl TypedOp for $type {
             // Not of the same name: a type that has none would call this one again, without end.
             fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-                self.facts(inputs)
+                Ok($crate::OneOrAll::into_all(self.facts(inputs)?))
             }
+
+            $($($method)*)?
 
             as_op!();
         }
     };
+}
+
+/// What operators give: most have one output, and some have several.
+#[doc(hidden)]
+pub trait OneOrAll<T> {
+    fn into_all(self) -> TVec<T>;
+}
+
+impl<T> OneOrAll<T> for T {
+    fn into_all(self) -> TVec<T> {
+        tvec!(self)
+    }
+}
+
+impl OneOrAll<TValue> for Tensor {
+    fn into_all(self) -> TVec<TValue> {
+        tvec!(self.into_tvalue())
+    }
+}
+
+impl<T> OneOrAll<T> for TVec<T> {
+    fn into_all(self) -> TVec<T> {
+        self
+    }
 }
 
 /// `EvalOp` and `TypedOp` of an operator that gives its only input as it is, without what tract knows of its value.

@@ -283,9 +283,9 @@ impl_plain_op!(
 );
 
 impl ReductionOfAxes {
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let data = args_1!(inputs);
-        let fact = self.output_facts(&[&TypedFact::shape_and_dt_of(&data)])?.remove(0);
+        let fact = self.facts(&[&TypedFact::shape_and_dt_of(&data)])?;
         let shape = fact.shape.as_concrete().context("tensors have known sizes")?;
         let count = extent(&data.shape()[self.axes.clone()]);
         let size = extent(&data.shape()[self.axes.end..]);
@@ -317,11 +317,10 @@ impl ReductionOfAxes {
                 Ok(())
             })
         };
-        let output = filled_output("ReductionOfAxes", DatumType::F32, shape, fill)?;
-        Ok(tvec!(output.into_tvalue()))
+        filled_output("ReductionOfAxes", shape, fill)
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         expect_input_count("ReductionOfAxes", inputs.len(), 1..=1)?;
         let (data, axes) = (inputs[0], &self.axes);
         ensure!(
@@ -330,7 +329,7 @@ impl ReductionOfAxes {
         );
         let mut fact = data.without_value();
         axes.clone().for_each(|axis| fact.shape.set(axis, 1.to_dim()));
-        Ok(tvec!(fact))
+        Ok(fact)
     }
 }
 
@@ -344,8 +343,7 @@ mod tests {
 
     fn run(data: &Tensor, axes: Range<usize>, reducer: Reducer) -> TractResult<Tensor> {
         let op = ReductionOfAxes { axes, reducer };
-        let mut found = op.eval(tvec!(data.clone().into()))?;
-        Ok(found.remove(0).into_tensor())
+        op.eval(tvec!(data.clone().into()))
     }
 
     /// Element by element.
@@ -480,14 +478,14 @@ mod tests {
     #[test]
     fn long_and_empty_axes() -> TractResult<()> {
         let many = MANY;
-        let sum = |axes: Range<usize>, shape: &[usize]| -> TractResult<TVec<TValue>> {
+        let sum = |axes: Range<usize>, shape: &[usize]| -> TractResult<Tensor> {
             let data = Tensor::zero::<f32>(shape)?.into_tvalue();
             let op = ReductionOfAxes { axes, reducer: Reducer::Sum };
             op.eval(tvec!(data))
         };
-        assert_eq!(*sum(0..3, &[many, 0, many])?[0], Tensor::zero::<f32>(&[1, 1, 1])?);
-        assert_eq!(*sum(1..3, &[2, 0, many])?[0], Tensor::zero::<f32>(&[2, 1, 1])?);
-        assert_eq!(sum(1..3, &[0, 1, many])?[0].shape(), [0, 1, 1]);
+        assert_eq!(sum(0..3, &[many, 0, many])?, Tensor::zero::<f32>(&[1, 1, 1])?);
+        assert_eq!(sum(1..3, &[2, 0, many])?, Tensor::zero::<f32>(&[2, 1, 1])?);
+        assert_eq!(sum(1..3, &[0, 1, many])?.shape(), [0, 1, 1]);
         let error = format!("{:#}", sum(1..3, &[TOO_MANY, 0, 1]).unwrap_err());
         assert!(error.contains(&format!("shape [{TOO_MANY}, 1, 1]")), "{error}");
         Ok(())

@@ -3,9 +3,9 @@
 use pulp::bytemuck::Pod;
 use tract_core::internal::*;
 
-use crate::checks::{expect_inputs, extent};
+use crate::checks::{expect_data, expect_inputs, extent};
 use crate::cost;
-use crate::memory::{elements, filled_output, floats};
+use crate::memory::{elements, filled_output, filled_output_dt, floats};
 use crate::operator::map_unchanged_axes;
 use crate::product::Vectors;
 use crate::strided::copy_rows;
@@ -78,7 +78,7 @@ impl Taps {
                 Ok(())
             })
         };
-        filled_output(operator, DatumType::F32, &shape, fill)
+        filled_output(operator, &shape, fill)
     }
 
     /// The elements of a row, each of which is made of others of a row.
@@ -140,7 +140,7 @@ impl Taps {
                 Ok(())
             })
         };
-        filled_output(operator, tensor.datum_type(), &shape, fill)
+        filled_output_dt(operator, tensor.datum_type(), &shape, fill)
     }
 
     /// The shape of the output, the size of the axis of the data, and how many elements are behind one of its positions.
@@ -222,8 +222,32 @@ impl ResizeAxes {
     }
 }
 
-impl_op!(
-    ResizeAxes,
+impl_plain_op!(
+    ResizeAxes with {
+        fn axes_mapping(
+            &self,
+            inputs: &[&TypedFact],
+            outputs: &[&TypedFact],
+        ) -> TractResult<AxesMapping> {
+            map_unchanged_axes(inputs, outputs, |axis| self.axes.iter().any(|it| it.axis == axis))
+        }
+
+        fn change_axes(
+            &self,
+            model: &TypedModel,
+            node: &TypedNode,
+            _io: InOut,
+            change: &AxisOp,
+        ) -> TractResult<Option<AxisChangeConsequence>> {
+            let mut axes = self.axes.clone();
+            for resized in &mut axes {
+                rule_if_some!(axis = change.transform_axis(resized.axis));
+                resized.axis = axis;
+            }
+            let op = ResizeAxes { axes };
+            Ok(Some(AxisChangeConsequence::new(model, node, Some(Box::new(op)), change)))
+        }
+    },
     "ResizeAxes",
     info = |op| {
         let axis = |it: &ResizedAxis| format!("axis {}: {} to {}", it.axis, it.size, it.taps.len());
@@ -232,10 +256,8 @@ impl_op!(
     validation = |_| Validation::Rounding
 );
 
-impl EvalOp for ResizeAxes {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl ResizeAxes {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TValue> {
         let [mut data] = expect_inputs("ResizeAxes", ["data"], &inputs)?;
         self.check(data.shape())?;
         // Elements of the innermost axis are taken one by one, those of others in rows. There are fewer of the former before the
@@ -245,50 +267,18 @@ impl EvalOp for ResizeAxes {
         for ResizedAxis { axis, taps, .. } in axes {
             data = taps.sum("ResizeAxes", &data, *axis)?.into_tvalue();
         }
-        Ok(tvec!(data))
+        Ok(data)
     }
-}
 
-impl TypedOp for ResizeAxes {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let [data] = expect_inputs("ResizeAxes", ["data"], inputs)?;
-        ensure!(
-            data.datum_type == DatumType::F32,
-            "ResizeAxes: the data is {data:?}, but must be of type F32"
-        );
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
+        let data = expect_data("ResizeAxes", DatumType::F32, inputs)?;
         let mut fact = data.without_value();
         for ResizedAxis { axis, taps, .. } in &self.axes {
             ensure!(*axis < fact.rank(), "ResizeAxes: the data has no axis {axis}");
             fact.shape.set(*axis, taps.len().to_dim());
         }
-        Ok(tvec!(fact))
+        Ok(fact)
     }
-
-    fn axes_mapping(
-        &self,
-        inputs: &[&TypedFact],
-        outputs: &[&TypedFact],
-    ) -> TractResult<AxesMapping> {
-        map_unchanged_axes(inputs, outputs, |axis| self.axes.iter().any(|it| it.axis == axis))
-    }
-
-    fn change_axes(
-        &self,
-        model: &TypedModel,
-        node: &TypedNode,
-        _io: InOut,
-        change: &AxisOp,
-    ) -> TractResult<Option<AxisChangeConsequence>> {
-        let mut axes = self.axes.clone();
-        for resized in &mut axes {
-            rule_if_some!(axis = change.transform_axis(resized.axis));
-            resized.axis = axis;
-        }
-        let op = ResizeAxes { axes };
-        Ok(Some(AxisChangeConsequence::new(model, node, Some(Box::new(op)), change)))
-    }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -377,7 +367,7 @@ mod tests {
     fn data_of_another_size_is_an_error() {
         let op = ResizeAxes { axes: tvec![ResizedAxis { axis: 1, size: 3, taps: taps(3).into() }] };
         let data = Tensor::zero::<f32>(&[2, 4]).unwrap().into_tvalue();
-        let error = op.eval(&EvalContext::out_of_plan(), tvec!(data)).unwrap_err().to_string();
+        let error = op.eval(tvec!(data)).unwrap_err().to_string();
         assert_eq!(error, "ResizeAxes: the data has shape [2, 4], but must have size 3 on axis 1");
     }
 }

@@ -52,7 +52,7 @@ fn factor_strides(factor: &[usize], data: &[usize]) -> TractResult<TVec<usize>> 
 }
 
 impl RotaryEmbedding {
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let [data, cos, sin] = expect_inputs(OPERATOR, ["data", "cos", "sin"], &inputs)?;
         let shape = data.shape();
         let (&[.., size], true) = (shape, shape.len() > 1) else {
@@ -85,13 +85,12 @@ impl RotaryEmbedding {
                 Ok(())
             })
         };
-        let output = filled_output(OPERATOR, DatumType::F32, shape, fill)?;
-        Ok(tvec!(output.into_tvalue()))
+        filled_output(OPERATOR, shape, fill)
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         let [data, _, _] = expect_inputs(OPERATOR, ["data", "cos", "sin"], inputs)?;
-        Ok(tvec!(data.without_value()))
+        Ok(data.without_value())
     }
 }
 

@@ -37,8 +37,8 @@ impl EvalOp for SliceOfAxis {
         );
         shape[*axis] = end - begin;
         let part = (&*data, Run { first: begin, step: 1, count: end - begin });
-        let output =
-            concatenated("SliceOfAxis", data.datum_type(), &shape, *axis, [part].into_iter())?;
+        let parts = [part].into_iter();
+        let output = concatenated("SliceOfAxis", data.datum_type(), &shape, *axis, parts)?;
         Ok(tvec!(output.into_tvalue()))
     }
 }

@@ -125,7 +125,7 @@ impl_plain_op!(
 );
 
 impl SoftmaxOfAxis {
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let [data] = expect_inputs("SoftmaxOfAxis", ["data"], &inputs)?;
         let (shape, axis) = (data.shape(), self.axis);
         let size = *shape.get(axis).with_context(|| {
@@ -167,18 +167,17 @@ impl SoftmaxOfAxis {
                 })
             })
         };
-        let output = filled_output("SoftmaxOfAxis", DatumType::F32, shape, fill)?;
-        Ok(tvec!(output.into_tvalue()))
+        filled_output("SoftmaxOfAxis", shape, fill)
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         let [data] = expect_inputs("SoftmaxOfAxis", ["data"], inputs)?;
         ensure!(
             data.datum_type == DatumType::F32 && self.axis < data.rank(),
             "SoftmaxOfAxis: the data is {data:?}, but must be of type F32 and have axis {}",
             self.axis
         );
-        Ok(tvec!(data.without_value()))
+        Ok(data.without_value())
     }
 }
 
@@ -208,9 +207,7 @@ mod tests {
                     let op = SoftmaxOfAxis { axis };
                     let inputs = tvec!(data.clone().into_tvalue());
                     let found = op.eval(inputs).unwrap();
-                    found[0]
-                        .close_enough(&expected, Approximation::Custom(1e-7, 2e-6, 0.))
-                        .unwrap();
+                    found.close_enough(&expected, Approximation::Custom(1e-7, 2e-6, 0.)).unwrap();
                 });
             }
         }
@@ -230,7 +227,7 @@ mod tests {
                     op.eval(tvec!(data.clone()))
                 })
             };
-            assert_eq!(*run(1)?[0], *run(3)?[0]);
+            assert_eq!(run(1)?, run(3)?);
         }
         Ok(())
     }
@@ -256,7 +253,7 @@ mod tests {
                     let op = SoftmaxOfAxis { axis };
                     let inputs = tvec!(data.into_tvalue());
                     let found = op.eval(inputs).unwrap();
-                    let found = found[0].try_as_plain_ram().unwrap();
+                    let found = found.try_as_plain_ram().unwrap();
                     let found = found.as_slice::<f32>().unwrap();
                     let found: Vec<f32> = found.iter().copied().step_by(1 + (1 - axis)).collect();
                     let is_same = |(a, b): (&f32, &f32)| a == b || a.is_nan() && b.is_nan();

@@ -7,7 +7,7 @@ use pulp::bytemuck::Pod;
 use tract_core::internal::*;
 
 use crate::cost;
-use crate::memory::{LINE, elements, filled_output};
+use crate::memory::{LINE, elements, filled_output_dt};
 use crate::threads::fill_rows;
 
 /// How far neighbours along each axis of a tensor are apart. If it has no elements these strides may not fit, and are the largest that
@@ -147,7 +147,7 @@ pub(crate) fn transposed<T: Pod + Send + Sync>(
             Ok(())
         })
     };
-    filled_output(operator, dt, &shape, fill)
+    filled_output_dt(operator, dt, &shape, fill)
 }
 
 /// Puts the elements of a column next to each other: those of `N` rows, which begin at a distance of `stride`, as far as there is room.
@@ -259,7 +259,7 @@ pub(crate) fn concatenated<'a>(
             Ok(())
         })
     };
-    filled_output(operator, dt, shape, fill)
+    filled_output_dt(operator, dt, shape, fill)
 }
 
 /// What rows of an output have of a tensor: positions of an axis. Everything is in bytes.

@@ -14,15 +14,10 @@ pub(crate) struct Transposition {
 impl_plain_op!(Transposition, "Transposition", info = |op| vec![format!("perm: {:?}", op.perm)]);
 
 impl Transposition {
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let [data] = expect_inputs("Transposition", ["data"], &inputs)?;
         self.check(data.rank(), &data.shape())?;
-        let output = dispatch_copy_by_size!(transposed(data.datum_type())(
-            "Transposition",
-            &data,
-            &self.perm
-        ))?;
-        Ok(tvec!(output.into_tvalue()))
+        dispatch_copy_by_size!(transposed(data.datum_type())("Transposition", &data, &self.perm))
     }
 
     fn check(&self, rank: usize, shape: &dyn std::fmt::Debug) -> TractResult<()> {
@@ -35,11 +30,11 @@ impl Transposition {
         Ok(())
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         let [data] = expect_inputs("Transposition", ["data"], inputs)?;
         self.check(data.rank(), &data.shape)?;
         let shape: TVec<TDim> = self.perm.iter().map(|axis| data.shape[*axis].clone()).collect();
-        Ok(tvec!(data.datum_type.fact(shape)))
+        Ok(data.datum_type.fact(shape))
     }
 }
 
@@ -64,7 +59,7 @@ mod tests {
         let expected = data.clone().permute_axes(perm).unwrap();
         let op = Transposition { perm: perm.into() };
         let found = op.eval(tvec!(data.into())).unwrap();
-        assert_eq!(*found[0], expected);
+        assert_eq!(found, expected);
     }
 
     proptest! {
@@ -112,7 +107,7 @@ mod tests {
                 })
             };
             let expected = data.clone().into_tensor().permute_axes(&[0, 2, 1])?;
-            assert_eq!(*run(3)?[0], expected);
+            assert_eq!(run(3)?, expected);
         }
         Ok(())
     }

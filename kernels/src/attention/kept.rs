@@ -1,8 +1,8 @@
 use tract_core::internal::*;
 
-use crate::checks::expect_input_count;
+use crate::checks::expect_data;
 use crate::cost;
-use crate::memory::{LINE, new_output};
+use crate::memory::{LINE, filled_output};
 use crate::threads::fill_rows;
 
 /// What is added to scores that are kept where a mask is true, and hidden elsewhere: 0, and negative infinity.
@@ -12,28 +12,21 @@ pub(crate) struct AddendOfKept;
 impl_plain_op!(AddendOfKept, "AddendOfKept");
 
 impl AddendOfKept {
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let keep = args_1!(inputs);
         let kept = keep.try_as_plain_ram()?.as_slice::<bool>()?;
-        let mut output = new_output::<f32>("AddendOfKept", keep.shape())?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let work = cost::ELEMENT.of(kept.len());
-        fill_rows(view.as_slice_mut::<f32>()?, LINE, work, |first, output| {
-            for (place, keep) in output.iter_mut().zip(&kept[first * LINE..]) {
-                *place = if *keep { 0. } else { f32::NEG_INFINITY };
-            }
-            TractResult::Ok(())
-        })?;
-        Ok(tvec!(output.into_tvalue()))
+        filled_output("AddendOfKept", keep.shape(), |output: &mut [f32]| {
+            fill_rows(output, LINE, cost::ELEMENT.of(kept.len()), |first, output| {
+                for (place, keep) in output.iter_mut().zip(&kept[first * LINE..]) {
+                    *place = if *keep { 0. } else { f32::NEG_INFINITY };
+                }
+                Ok(())
+            })
+        })
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        expect_input_count("AddendOfKept", inputs.len(), 1..=1)?;
-        ensure!(
-            inputs[0].datum_type == DatumType::Bool,
-            "AddendOfKept: the mask is {:?}, but must be of type Bool",
-            inputs[0]
-        );
-        Ok(tvec!(f32::fact(&*inputs[0].shape)))
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
+        let keep = expect_data("AddendOfKept", DatumType::Bool, inputs)?;
+        Ok(f32::fact(&*keep.shape))
     }
 }

@@ -15,11 +15,11 @@ use tract_core::ndarray::Dimension;
 use crate::checks::expect_input_count;
 use crate::contraction::{AxisStrides, BatchAxis, Contraction, ContractionSizes, offset};
 use crate::isa::Instructions;
-use crate::memory::{Scratch, floats, new_output, zero_output};
+use crate::memory::{Scratch, filled_output, floats, zero_output};
 use crate::product::activation::Activation;
 use crate::product::{
     Addend, GemmBlock, OperandA, OperandB, Output, PackedB, PackedBatchOfB, PackedGemm, Tile,
-    Vectors, parts,
+    UnpackedB, Vectors, parts,
 };
 use crate::strided::broadcast_strides;
 use codes::UnpackPage;
@@ -121,15 +121,27 @@ enum PackedKeysOrValues<'a> {
     Unpacked(Scratch, PageLayout),
 }
 
-impl<'a> PackedKeysOrValues<'a> {
-    /// What so many queries meet of a sequence, of which they see so many positions.
-    fn of(
-        pages: &'a Pages,
-        sequence: usize,
+impl<'a> KeysOrValues<'a> {
+    /// Those of the sequence that begins with an element, for so many queries, which see so many positions of it: packed now, unless
+    /// threads share them.
+    fn pack(
+        self,
+        shared: Option<&'a PackedBatchOfB>,
+        of: UnpackedB,
+        begin: usize,
         queries: usize,
         count: usize,
+        tile: Tile,
     ) -> PackedKeysOrValues<'a> {
-        let (pages, layout) = (pages.sequence(sequence), pages.layout);
+        let pages = match (shared, self) {
+            (Some(shared), _) => return PackedKeysOrValues::Shared(shared.elements(begin)),
+            (None, KeysOrValues::Tensor(elements)) => {
+                let packed = PackedB::pack_scratch(from(elements, begin), of, tile);
+                return PackedKeysOrValues::Whole(packed);
+            }
+            (None, KeysOrValues::Pages(pages)) => pages,
+        };
+        let (pages, layout) = (pages.sequence(begin), pages.layout);
         let pages = &pages[..count.div_ceil(layout.room())];
         if queries <= WAITING || layout.format.precision == CachePrecision::F32 {
             return PackedKeysOrValues::Pages(pages, layout);
@@ -143,7 +155,9 @@ impl<'a> PackedKeysOrValues<'a> {
         }
         PackedKeysOrValues::Unpacked(numbers, layout)
     }
+}
 
+impl PackedKeysOrValues<'_> {
     /// Memory for the numbers of a page that has codes.
     fn buffer(&self) -> Scratch {
         match self {
@@ -301,15 +315,14 @@ impl_plain_op!(
 type OfScores<'a> = (usize, &'a AxisStrides);
 
 impl Attention {
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let [keys, values] = self.keys_and_values().map(|slot| &inputs[slot]);
         let queries = &inputs[self.scores.left];
         let scores = self.scores.sizes(queries.shape(), keys.shape())?;
         let mut sizes = self.values.sizes(&scores.shape, values.shape())?;
         if scores.shape.contains(&0) || sizes.shape.contains(&0) {
-            return Ok(tvec!(zero_output(OPERATOR, &sizes.shape)?.into_tvalue()));
+            return zero_output(OPERATOR, &sizes.shape);
         }
-        let mut output = new_output::<f32>(OPERATOR, &sizes.shape)?;
         let plain = |slot: usize| floats(&inputs[slot]);
         let queries = plain(self.scores.left)?;
         let vectors = Vectors::detect();
@@ -335,7 +348,7 @@ impl Attention {
             Ok((plain(slot)?, strides))
         };
         let masks = self.masks()..inputs.len();
-        let masks = masks.map(|slot| added(slot, scores.columns, "mask"));
+        let masks = masks.map(|slot| added(slot, scores.right.columns, "mask"));
         let masks: TVec<ScoreAddend> = masks.collect::<TractResult<_>>()?;
         let sink = match self.has_sink {
             true => Some(added(VALUES + 1, 1, "sink")?),
@@ -370,7 +383,7 @@ impl Attention {
                 rows = axis;
             }
         }
-        let (depth, count) = (scores.depth, scores.columns);
+        let (depth, count) = (scores.right.depth, scores.right.columns);
         let page = match keys {
             KeysOrValues::Tensor(_) => count,
             KeysOrValues::Pages(pages) => pages.layout.room(),
@@ -378,7 +391,6 @@ impl Attention {
         // Room for whole pages. An odd number of vectors: rows in a distance of a power of two would have the same places in
         // the cache.
         let stride = (count.next_multiple_of(page).div_ceil(tile.lanes) | 1) * tile.lanes;
-        let mut view = output.try_as_plain_ram_mut()?;
         let place = |index: &[usize], stride: &dyn Fn(usize, &AxisStrides) -> usize| -> usize {
             let axes = index.iter().zip(&batch);
             axes.map(|(index, axis)| axis.map_or(0, |(axis, it)| index * stride(axis, it))).sum()
@@ -392,71 +404,26 @@ impl Attention {
             tract_ndarray::indices(shape).into_iter().map(|index| of(index.slice())).collect()
         };
         let shared = match (keys, values) {
-            (KeysOrValues::Tensor(keys), KeysOrValues::Tensor(values)) if shares.are_rows => {
-                Some([
-                    PackedBatchOfB::pack_scratch(
-                        keys,
-                        begins(&in_keys),
-                        scores.right_stride,
-                        scores.is_transposed,
-                        depth,
-                        count,
-                        tile,
-                    ),
-                    PackedBatchOfB::pack_scratch(
-                        values,
-                        begins(&in_values),
-                        sizes.right_stride,
-                        sizes.is_transposed,
-                        count,
-                        sizes.columns,
-                        tile,
-                    ),
-                ])
-            }
-            _ => None,
+            (KeysOrValues::Tensor(keys), KeysOrValues::Tensor(values)) if shares.are_rows => [
+                Some(PackedBatchOfB::pack_scratch(keys, begins(&in_keys), scores.right, tile)),
+                Some(PackedBatchOfB::pack_scratch(values, begins(&in_values), sizes.right, tile)),
+            ],
+            _ => [None, None],
         };
-        sizes.for_each(shares, view.as_slice_mut()?, |index, of_output, output| {
+        let [shared_keys, shared_values] = shared.each_ref().map(Option::as_ref);
+        let multiply = |index: &[usize], of_output: Range<usize>, output: &mut [f32]| {
             let queries = from(queries, place(index, &|_, axis| axis.left));
-            let (in_keys, in_values) = (in_keys(index), in_values(index));
-            let of_keys = match (&shared, keys) {
-                (Some([keys, _]), _) => PackedKeysOrValues::Shared(keys.elements(in_keys)),
-                (None, KeysOrValues::Tensor(keys)) => {
-                    PackedKeysOrValues::Whole(PackedB::pack_scratch(
-                        from(keys, in_keys),
-                        scores.right_stride,
-                        scores.is_transposed,
-                        depth,
-                        count,
-                        tile,
-                    ))
-                }
-                (None, KeysOrValues::Pages(pages)) => {
-                    PackedKeysOrValues::of(pages, in_keys, of_output.len(), count)
-                }
-            };
-            let of_values = match (&shared, values) {
-                (Some([_, values]), _) => PackedKeysOrValues::Shared(values.elements(in_values)),
-                (None, KeysOrValues::Tensor(values)) => {
-                    PackedKeysOrValues::Whole(PackedB::pack_scratch(
-                        &values[in_values..],
-                        sizes.right_stride,
-                        sizes.is_transposed,
-                        count,
-                        sizes.columns,
-                        tile,
-                    ))
-                }
-                (None, KeysOrValues::Pages(pages)) => {
-                    PackedKeysOrValues::of(pages, in_values, of_output.len(), count)
-                }
-            };
+            let (count_rows, right) = (of_output.len(), [scores.right, sizes.right]);
+            let [in_keys, in_values] = [in_keys(index), in_values(index)];
+            let of_keys = keys.pack(shared_keys, right[0], in_keys, count_rows, count, tile);
+            let of_values =
+                values.pack(shared_values, right[1], in_values, count_rows, count, tile);
             let sequence = Sequence {
                 keys: of_keys,
                 values: of_values,
                 page,
                 depth,
-                width: sizes.columns,
+                width: sizes.right.columns,
                 vectors,
                 tile,
             };
@@ -493,8 +460,8 @@ impl Attention {
                 sequence.values(weights.view(), output, sizes.rows.output);
             }
             Ok(())
-        })?;
-        Ok(tvec!(output.into_tvalue()))
+        };
+        filled_output(OPERATOR, &sizes.shape, |output| sizes.for_each(shares, output, multiply))
     }
 }
 
@@ -544,10 +511,10 @@ fn strides_of(shape: &[usize], scores: &[usize], keys: usize) -> TractResult<TVe
 }
 
 impl Attention {
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         expect_input_count("Attention", inputs.len(), self.masks()..=usize::MAX)?;
         let (queries, keys) = (inputs[self.scores.left], inputs[self.scores.right]);
         let scores = self.scores.shape(&queries.shape, &keys.shape)?;
-        Ok(tvec!(f32::fact(self.values.shape(&scores, &inputs[VALUES].shape)?)))
+        Ok(f32::fact(self.values.shape(&scores, &inputs[VALUES].shape)?))
     }
 }

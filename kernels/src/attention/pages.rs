@@ -72,8 +72,7 @@ impl PageFormat {
             bail!("{factor:?} have shape {shape:?}, but must have [.., positions, elements]")
         };
         ensure!(width > 0, "{factor:?} have shape {shape:?}, but must have elements");
-        let elements = tensor.try_as_plain_ram()?;
-        let elements = elements.as_slice::<f32>()?;
+        let elements = tensor.try_as_plain_ram()?.as_slice::<f32>()?;
         let layout = PageLayout { format: self, width, tile: Tile::of(Vectors::detect()) };
         let empty = Pages { layout, length: 0, sequences: vec![] };
         let pages = match checked_volume(OPERATOR, shape)? {
@@ -407,7 +406,7 @@ impl AppendToPages {
         Ok(shape)
     }
 
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         expect_input_count(OPERATOR, inputs.len(), 2..=3)?;
         let (before, new) = (&inputs[0], &inputs[1]);
         let PageFormat { factor, .. } = self.format;
@@ -445,10 +444,10 @@ impl AppendToPages {
                 pages.append(&sources, count, new.try_as_plain_ram()?.as_slice()?)?
             }
         };
-        Ok(tvec!(Tensor::from_storage(f32::datum_type(), &shape, pages).into_tvalue()))
+        Ok(Tensor::from_storage(f32::datum_type(), &shape, pages))
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         expect_input_count(OPERATOR, inputs.len(), 2..=3)?;
         let before = inputs[0].exotic_fact.as_ref().and_then(|it| it.downcast_ref::<PagedFact>());
         let before = before.with_context(|| {
@@ -456,6 +455,6 @@ impl AppendToPages {
         })?;
         self.check_format(before.0)?;
         let shape = self.shape(&inputs[0].shape, &inputs[1].shape)?;
-        Ok(tvec!(self.format.fact(shape)))
+        Ok(self.format.fact(shape))
     }
 }

@@ -235,8 +235,7 @@ pub fn combine(
         stride = stride.saturating_mul(*size);
     }
     let operand = operand.cast_to::<f32>()?;
-    let operand = operand.try_as_plain_ram()?;
-    let operand = operand.as_slice::<f32>()?;
+    let operand = operand.try_as_plain_ram()?.as_slice::<f32>()?;
     let (&row_len, &step) = match (shape.last(), strides.last()) {
         (Some(len), Some(step)) => (len, step),
         _ => (&1, &0),

@@ -3,8 +3,9 @@ use std::sync::Mutex;
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
-use super::patches::{ChannelsFirstWindow, PatchLayout};
+use super::patches::PatchLayout;
 use crate::threads::lock;
+use crate::window::Window;
 
 /// So many layouts an operator keeps: in most models there is one for all runs, and some alternate between few sizes.
 const MOST_LAYOUTS: usize = 4;
@@ -32,14 +33,14 @@ impl PatchLayoutCache {
         rows: usize,
         shape: &mut TVec<usize>,
     ) -> TractResult<Option<Arc<PatchLayout>>> {
-        let mut has_elements = |window: &ChannelsFirstWindow| {
+        let mut has_elements = |window: &Window| {
             shape.extend_from_slice(&window.output[3 - spec.rank()..]);
             !shape.contains(&0)
         };
         if let Some(layout) = self.kept(spec, sizes) {
             return Ok(has_elements(&layout.window).then_some(layout));
         }
-        let window = ChannelsFirstWindow::new(spec, sizes)?;
+        let window = Window::new(spec, sizes)?;
         rule_if!(has_elements(&window));
         // Other runs need not wait for it.
         let layout = Arc::new(PatchLayout::new(window, rows)?);

@@ -4,12 +4,12 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
 use super::layouts::PatchLayoutCache;
-use super::patches::ChannelsFirstWindow;
 use super::planes::{PlaneReduction, Planes};
 use super::products::{GroupWeights, Im2colGemm, prefers_rows};
 use crate::checks::expect_input_count;
-use crate::memory::{floats, new_output};
+use crate::memory::{filled_output, floats};
 use crate::product::activation::Activation;
+use crate::window::Window;
 
 /// A convolution whose weights are packed for this machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,7 +93,7 @@ impl PackedConvolution {
         let filters = if inputs == 1 && spec.rank() <= 2 && (group > 1 || few) {
             ConvolutionFilters::Planes(weights.to_vec())
         } else {
-            let window = sizes.map(|sizes| ChannelsFirstWindow::new(&spec, sizes)).transpose()?;
+            let window = sizes.map(|sizes| Window::new(&spec, sizes)).transpose()?;
             let are_columns = window.is_some_and(|window| prefers_rows(window, outputs, depth));
             let pack = |group: &[f32]| GroupWeights::pack(group, outputs, depth, are_columns);
             ConvolutionFilters::Products(weights.chunks_exact(outputs * depth).map(pack).collect())
@@ -115,7 +115,7 @@ impl PackedConvolution {
         Ok(PackedConvolution { slopes: Some(slopes.into()), ..self })
     }
 
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let input = args_1!(inputs);
         let data = floats(&input)?;
         let sizes = input.shape();
@@ -130,30 +130,23 @@ impl PackedConvolution {
         shape.push(self.spec.output_channels);
         let rows = self.spec.output_channels / self.group;
         let layout = self.layouts.of(&self.spec, &sizes[axis + 1..], rows, &mut shape)?;
-        let mut output = new_output::<f32>("Convolution", &shape)?;
-        let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<f32>()?;
-        let slopes = self.slopes.as_ref().map(|slopes| &slopes[..]);
-        match &*self.filters {
-            ConvolutionFilters::Products(groups) => {
-                let products = Im2colGemm {
-                    layout: &layout,
-                    groups,
-                    bias: &self.bias,
-                    activation: self.activation,
-                    slopes,
-                };
-                products.run(data, self.spec.input_channels / self.group, elements)?;
+        filled_output("Convolution", &shape, |elements| {
+            let Some(layout) = &layout else { return Ok(()) };
+            let (bias, activation) = (&self.bias[..], self.activation);
+            let slopes = self.slopes.as_ref().map(|slopes| &slopes[..]);
+            match &*self.filters {
+                ConvolutionFilters::Products(groups) => {
+                    let products = Im2colGemm { layout, groups, bias, activation, slopes };
+                    products.run(data, self.spec.input_channels / self.group, elements)
+                }
+                ConvolutionFilters::Planes(kernels) => {
+                    let kind = PlaneReduction::Sum { kernels, bias };
+                    let planes = Planes { layout, kind, activation, slopes };
+                    let repeated = self.spec.output_channels / self.spec.input_channels;
+                    planes.run(data, self.spec.input_channels, repeated, elements)
+                }
             }
-            ConvolutionFilters::Planes(kernels) => {
-                let kind = PlaneReduction::Sum { kernels, bias: &self.bias };
-                let planes = Planes { layout: &layout, kind, activation: self.activation, slopes };
-                let repeated = self.spec.output_channels / self.spec.input_channels;
-                planes.run(data, self.spec.input_channels, repeated, elements)?;
-            }
-        }
-        Ok(tvec!(output.into_tvalue()))
+        })
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {

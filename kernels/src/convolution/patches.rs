@@ -4,59 +4,13 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 use tract_core::internal::tract_ndarray::indices;
 use tract_core::internal::*;
-use tract_core::ops::cnn::PoolSpec;
 
 use crate::checks::check_volume;
 use crate::cost;
 use crate::memory::{FLOATS_OF_LINE, Scratch};
 use crate::product::{OperandA, Output, Shares, Tile, Vectors, load, row_panels, store};
 use crate::threads::{Division, fill_rows};
-
-/// How a kernel moves over data of known size, which has the channels first. There are three spatial axes; those that the data
-/// does not have are of size 1.
-#[derive(Debug, Clone)]
-pub(super) struct ChannelsFirstWindow {
-    pub input: [usize; 3],
-    pub output: [usize; 3],
-    pub kernel: [usize; 3],
-    strides: [usize; 3],
-    dilations: [usize; 3],
-    /// How many elements are missing in front of the data.
-    begin: [usize; 3],
-}
-
-impl ChannelsFirstWindow {
-    /// `sizes` are those of the data's spatial axes.
-    pub fn new(spec: &PoolSpec, sizes: &[usize]) -> TractResult<ChannelsFirstWindow> {
-        let rank = sizes.len();
-        ensure!(rank == spec.rank() && rank <= 3, "the data has {rank} spatial axes");
-        // Of three axes, with a number for those that are not there.
-        let of_axes = |missing: usize, of_axis: &dyn Fn(usize) -> usize| -> [usize; 3] {
-            std::array::from_fn(|axis| (axis + rank).checked_sub(3).map_or(missing, of_axis))
-        };
-        let padding = spec.computed_padding(sizes);
-        let pixels = |axis: usize| padding[axis].convoluted;
-        Ok(ChannelsFirstWindow {
-            input: of_axes(1, &|axis| sizes[axis]),
-            output: of_axes(1, &pixels),
-            kernel: of_axes(1, &|axis| spec.kernel_shape[axis]),
-            // Of a single pixel the stride says nothing, whatever its size.
-            strides: of_axes(1, &|axis| if pixels(axis) == 1 { 1 } else { spec.stride(axis) }),
-            dilations: of_axes(1, &|axis| spec.dilation(axis)),
-            begin: of_axes(0, &|axis| padding[axis].pad_before),
-        })
-    }
-
-    /// The elements of a channel of the data.
-    pub fn elements(&self) -> usize {
-        self.input.iter().product()
-    }
-
-    /// The pixels of a channel of the output.
-    pub fn pixels(&self) -> usize {
-        self.output.iter().product()
-    }
-}
+use crate::window::Window;
 
 /// How channels are laid out for a window: padded, and split by the strides into parts, so that pixels of the
 /// output that are neighbours meet neighbours, whatever the element of the kernel.
@@ -66,7 +20,7 @@ impl ChannelsFirstWindow {
 /// product is computed for all positions, which are one run, and what has no pixel is dropped.
 #[derive(Debug)]
 pub(super) struct PatchLayout {
-    pub window: ChannelsFirstWindow,
+    pub window: Window,
     /// The sizes of a part.
     part: [usize; 3],
     pub offsets: Vec<usize>,
@@ -118,13 +72,18 @@ struct StridePhase {
 
 impl PatchLayout {
     /// The output has pixels. The product has a row for each of some channels.
-    pub fn new(window: ChannelsFirstWindow, channels: usize) -> TractResult<PatchLayout> {
-        let ChannelsFirstWindow { output, kernel, strides, dilations, .. } = window;
+    pub fn new(mut window: Window, channels: usize) -> TractResult<PatchLayout> {
+        for (stride, pixels) in window.strides.iter_mut().zip(window.output) {
+            // Of a single pixel the stride says nothing, whatever its size.
+            *stride = if pixels == 1 { 1 } else { *stride };
+        }
+        let Window { output, kernel, strides, dilations, .. } = window;
+        let begin = window.pads.map(|[begin, _]| begin);
         let extent = |axis: usize| {
             (output[axis] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1
         };
         let is_plain = strides == [1; 3]
-            && window.begin == [0; 3]
+            && begin == [0; 3]
             && (0..3).all(|axis| extent(axis) <= window.input[axis]);
         let part = match is_plain {
             true => window.input,
@@ -147,7 +106,7 @@ impl PatchLayout {
         }
         let mut rows = vec![];
         for (z, y) in indices((window.input[0], window.input[1])) {
-            let element = [z + window.begin[0], y + window.begin[1], 0];
+            let element = [z + begin[0], y + begin[1], 0];
             let to = place(element, strides, part);
             let is_within = (0..2).all(|axis| element[axis] / strides[axis] < part[axis]);
             let number = to / volume;
@@ -156,7 +115,7 @@ impl PatchLayout {
                 rows.push(RowPlacement { from, part: number, row: to % volume / part[2] });
             }
         }
-        let begin = window.begin[2];
+        let begin = begin[2];
         let phases = (0..strides[2]).filter(|phase| met_phases[*phase]).map(|phase| {
             let first = (phase + strides[2] - begin % strides[2]) % strides[2];
             StridePhase { first, at: (first + begin) / strides[2], part: phase }
@@ -195,7 +154,7 @@ impl PatchLayout {
 
     /// Whether there is one plane.
     fn is_plane(&self) -> bool {
-        let ChannelsFirstWindow { input, output, kernel, .. } = &self.window;
+        let Window { input, output, kernel, .. } = &self.window;
         [input, output, kernel].iter().all(|sizes| sizes[0] == 1)
     }
 

@@ -7,7 +7,7 @@ use super::patches::{Band, PatchLayout};
 use crate::checks::expect_input_count;
 use crate::cost;
 use crate::isa::max_or_second;
-use crate::memory::{Scratch, floats, new_output};
+use crate::memory::{Scratch, filled_output, floats};
 use crate::product::activation::{Activation, below_zero};
 use crate::product::{Output, Vectors};
 use crate::threads::{Division, fill_rows};
@@ -224,7 +224,7 @@ impl PoolOfPlanes {
         PoolOfPlanes { spec, of, layouts: PatchLayoutCache::default() }
     }
 
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let input = args_1!(inputs);
         let sizes = input.shape();
         let axis = usize::from(self.spec.data_format.has_n());
@@ -235,20 +235,20 @@ impl PoolOfPlanes {
         );
         let mut shape: TVec<usize> = sizes[..=axis].into();
         let layout = self.layouts.of(&self.spec, &sizes[axis + 1..], 1, &mut shape)?;
-        let mut output = new_output::<f32>("Pool", &shape)?;
-        let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
-        let (window, volume) = (&layout.window, layout.offsets.len());
-        let kernel = vec![1.; volume];
-        let kind = match self.of {
-            PoolOf::Max => PlaneReduction::Max,
-            _ => PlaneReduction::SameSum(&kernel),
-        };
-        let planes =
-            Planes { layout: &layout, kind, activation: Activation::Identity, slopes: None };
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<f32>()?;
-        planes.run(floats(&input)?, sizes[axis], 1, elements)?;
-        if let PoolOf::Mean | PoolOf::MeanWithPadding = self.of {
+        let data = floats(&input)?;
+        filled_output("Pool", &shape, |elements| {
+            let Some(layout) = &layout else { return Ok(()) };
+            let (window, volume) = (&layout.window, layout.offsets.len());
+            let kernel = vec![1.; volume];
+            let kind = match self.of {
+                PoolOf::Max => PlaneReduction::Max,
+                _ => PlaneReduction::SameSum(&kernel),
+            };
+            let planes = Planes { layout, kind, activation: Activation::Identity, slopes: None };
+            planes.run(data, sizes[axis], 1, elements)?;
+            if let PoolOf::Max | PoolOf::Sum = self.of {
+                return Ok(());
+            }
             let mut counts = Scratch::new(window.pixels());
             match self.of {
                 // How many elements each pixel has: the sum of ones.
@@ -261,10 +261,9 @@ impl PoolOfPlanes {
                 for channel in channels.chunks_exact_mut(counts.len()) {
                     channel.iter_mut().zip(&*counts).for_each(|(sum, count)| *sum /= count);
                 }
-                TractResult::Ok(())
-            })?;
-        }
-        Ok(tvec!(output.into_tvalue()))
+                Ok(())
+            })
+        })
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {

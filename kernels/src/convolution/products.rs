@@ -2,9 +2,7 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 
-use super::patches::{
-    ChannelsFirstWindow, LaidOutChannels, PackPatchesAsA, PackPatchesAsB, PatchLayout, Pick,
-};
+use super::patches::{LaidOutChannels, PackPatchesAsA, PackPatchesAsB, PatchLayout, Pick};
 use crate::cost;
 use crate::memory::Scratch;
 use crate::product::activation::{Activation, BelowZero};
@@ -13,6 +11,7 @@ use crate::product::{
     cycles, parts,
 };
 use crate::threads::Division;
+use crate::window::Window;
 
 /// The packed weights of a group, one operand of a GEMM. The other one is the patches that the pixels meet.
 #[derive(Debug, PartialEq)]
@@ -58,7 +57,7 @@ const PACKING: usize = 5;
 
 /// Whether rows of pixels take less time than columns, in a product with some channels and steps. The result of the
 /// former has to be transposed.
-pub(super) fn prefers_rows(window: ChannelsFirstWindow, channels: usize, depth: usize) -> bool {
+pub(super) fn prefers_rows(window: Window, channels: usize, depth: usize) -> bool {
     let pixels = window.pixels();
     if pixels == 0 || pixels > MOST_PIXELS || window.elements() > MOST_ELEMENTS {
         return false;

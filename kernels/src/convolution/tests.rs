@@ -6,12 +6,12 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
-use super::patches::ChannelsFirstWindow;
 use super::products::prefers_rows;
 use super::{PackedConvolution, PoolOf, PoolOfPlanes, trimmed};
 use crate::product::STEPS;
 use crate::product::activation::Activation;
 use crate::product::tests::{integers, with_all_vectors};
+use crate::window::Window;
 
 #[derive(Debug, Clone)]
 struct Axis {
@@ -258,7 +258,7 @@ fn few_pixels_are_rows() -> TractResult<()> {
         let weights = Tensor::from_shape(&[group * outputs, inputs, 3, 3], &weights)?;
         let bias = integers(group * outputs);
         with_all_vectors(|| {
-            let window = ChannelsFirstWindow::new(&spec, &[7, 7]).unwrap();
+            let window = Window::new(&spec, &[7, 7]).unwrap();
             assert!(prefers_rows(window, outputs, depth));
             let [known, unknown] = [Some(&[7, 7][..]), None].map(|sizes| {
                 let activation = Activation::Clamp { min: -10., max: 100. };

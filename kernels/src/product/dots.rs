@@ -1,18 +1,41 @@
 use pulp::{Simd, WithSimd, as_arrays};
+use tract_core::prelude::TractResult;
 
+use super::Vectors;
 use super::activation::{Activate, Activation};
+use crate::cost;
+use crate::threads::Division;
+
+/// The products of rows, one after the other, and the transpose of a matrix: for each row of that one a sum, which begins with the bias.
+pub(crate) fn multiply_row_by_row(
+    data: &[f32],
+    matrix: &[f32],
+    depth: usize,
+    bias: &[f32],
+    activation: Activation,
+    output: &mut [f32],
+) -> TractResult<()> {
+    let (vectors, division) = (Vectors::detect(), Division::of(cost::PRODUCT.of(matrix.len())));
+    for (row, output) in data.chunks_exact(depth).zip(output.chunks_exact_mut(bias.len())) {
+        division.fill_rows(output, 1, |first, output| {
+            let weights = &matrix[first * depth..][..output.len() * depth];
+            vectors.run(Gemv { row, weights, bias: &bias[first..], activation, output });
+            TractResult::Ok(())
+        })?;
+    }
+    Ok(())
+}
 
 /// The product of a row and the transpose of a matrix (GEMV): a sum for each row of that one.
 ///
 /// A large matrix comes from memory, which takes longer than the sums. So its rows are read one after the other.
-#[derive(Debug)]
-pub(crate) struct Gemv<'a> {
-    pub row: &'a [f32],
+struct Gemv<'a> {
+    row: &'a [f32],
     /// A row for each element of the output.
-    pub weights: &'a [f32],
-    pub bias: &'a [f32],
-    pub activation: Activation,
-    pub output: &'a mut [f32],
+    weights: &'a [f32],
+    bias: &'a [f32],
+    activation: Activation,
+    output: &'a mut [f32],
 }
 
 /// How many sums are begun for one: each step waits for the one before.

@@ -47,10 +47,10 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 pub use crate::isa::Vectors;
-pub(super) use dots::Gemv;
+pub(super) use dots::multiply_row_by_row;
 pub(super) use kernel::{Addend, GemmBlock, OperandB, load, store};
 pub(super) use output::Output;
-pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, cycles, row_panels};
+pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, UnpackedB, cycles, row_panels};
 pub(super) use shares::{PARTS, Share, Shares};
 
 /// The product of operands `A` and `B`, `B` packed, from a panel of columns on. A sum of nothing writes nothing, not even the bias.

@@ -226,20 +226,26 @@ pub(crate) struct PackedB<E = Aligned<f32>> {
     pub elements: E,
 }
 
+/// The matrix that operand `B` is packed from: `[depth, columns]`, or transposed, with rows in a distance.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnpackedB {
+    pub depth: usize,
+    pub columns: usize,
+    pub stride: usize,
+    pub is_transposed: bool,
+}
+
+impl UnpackedB {
+    /// How many elements it has when it is packed.
+    fn packed_size(self, tile: Tile) -> usize {
+        self.depth * self.columns.next_multiple_of(tile.lanes)
+    }
+}
+
 impl PackedB<Scratch> {
-    /// From a matrix whose rows are in a distance, or from its transpose, for a while.
-    pub fn pack_scratch(
-        matrix: &[f32],
-        stride: usize,
-        transposed: bool,
-        depth: usize,
-        columns: usize,
-        tile: Tile,
-    ) -> PackedB<Scratch> {
-        let elements = Scratch::new(depth * columns.next_multiple_of(tile.lanes));
-        let mut packed = PackedB { depth, columns, elements };
-        packed.fill(matrix, stride, transposed, tile);
-        packed
+    /// For a while.
+    pub fn pack_scratch(matrix: &[f32], of: UnpackedB, tile: Tile) -> PackedB<Scratch> {
+        PackedB::filled(Scratch::new(of.packed_size(tile)), matrix, of, tile)
     }
 }
 
@@ -252,30 +258,22 @@ pub(crate) struct PackedBatchOfB {
 }
 
 impl PackedBatchOfB {
-    /// From matrices that begin at these places, or from their transposes, on several threads, if that pays.
+    /// From matrices that begin at these places, on several threads, if that pays.
     pub fn pack_scratch(
         matrices: &[f32],
         mut begins: Vec<usize>,
-        stride: usize,
-        transposed: bool,
-        depth: usize,
-        columns: usize,
+        of: UnpackedB,
         tile: Tile,
     ) -> PackedBatchOfB {
         begins.sort_unstable();
         begins.dedup();
-        let size = depth * columns.next_multiple_of(tile.lanes);
+        let size = of.packed_size(tile);
         let mut packed = Scratch::new(begins.len() * size);
         let work = cost::PACKED.of(packed.len());
         let Ok(()) = fill_rows(&mut packed, size.max(1), work, |first, packed| {
             let factors = packed.chunks_mut(size.max(1));
             for (elements, begin) in factors.zip(&begins[first..]) {
-                PackedB { depth, columns, elements }.fill(
-                    &matrices[*begin..],
-                    stride,
-                    transposed,
-                    tile,
-                );
+                PackedB::filled(elements, &matrices[*begin..], of, tile);
             }
             Ok::<(), Infallible>(())
         });
@@ -305,24 +303,24 @@ impl PackedB {
         tile: Tile,
     ) -> PackedB {
         assert_eq!(matrix.len(), depth * columns);
-        let elements = Aligned::new(0., depth * columns.next_multiple_of(tile.lanes));
-        let mut packed = PackedB { depth, columns, elements };
-        packed.fill(matrix, if transposed { depth } else { columns }, transposed, tile);
-        packed
+        let stride = if transposed { depth } else { columns };
+        let of = UnpackedB { depth, columns, stride, is_transposed: transposed };
+        PackedB::filled(Aligned::new(0., of.packed_size(tile)), matrix, of, tile)
     }
 }
 
 impl<E: DerefMut<Target = [f32]>> PackedB<E> {
-    /// From a matrix whose rows are in a distance, or from its transpose.
-    fn fill(&mut self, matrix: &[f32], stride: usize, transposed: bool, tile: Tile) {
-        let PackedB { depth, columns, .. } = *self;
-        for (first, panel) in self.panels(tile) {
+    /// With these elements, to which the matrix is packed.
+    fn filled(elements: E, matrix: &[f32], of: UnpackedB, tile: Tile) -> PackedB<E> {
+        let UnpackedB { depth, columns, stride, is_transposed } = of;
+        let mut packed = PackedB { depth, columns, elements };
+        for (first, panel) in packed.panels(tile) {
             let width = (columns - first).min(tile.columns);
             let padded = width.next_multiple_of(tile.lanes);
             if width < padded {
                 panel.chunks_exact_mut(padded).for_each(|row| row[width..].fill(0.));
             }
-            if transposed {
+            if is_transposed {
                 // Some steps at a time, whose part of the panel stays in the first-level cache.
                 for (number, part) in panel.chunks_mut(TRANSPOSED_STEPS * padded).enumerate() {
                     let steps = number * TRANSPOSED_STEPS;
@@ -338,6 +336,7 @@ impl<E: DerefMut<Target = [f32]>> PackedB<E> {
                 }
             }
         }
+        packed
     }
 
     /// Each panel, with its first column.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pulp::bytemuck::Pod;
 use tract_core::internal::*;
 
 use super::finish::{Places, vectors};
@@ -10,7 +11,7 @@ use super::window::one_pixel;
 use crate::checks::{expect_inputs, volume};
 use crate::cost;
 use crate::isa::{Instructions, Lanes, OnLanes};
-use crate::memory::new_output;
+use crate::memory::filled_output;
 use crate::threads::fill_rows;
 
 /// What is made of the numbers that codes stand for.
@@ -168,58 +169,53 @@ impl_plain_op!(
 );
 
 impl QuantizedArithmetic {
-    fn run<T: Datum>(&self, shape: &[usize], a: &[u8], b: &[u8]) -> TractResult<Tensor>
+    fn run<T: Datum + Pod>(&self, shape: &[usize], a: &[u8], b: &[u8]) -> TractResult<Tensor>
     where
         for<'o> Places<'o>: From<&'o mut [T]>,
     {
         let channels = self.lines.channels;
-        let mut output = new_output::<T>("QuantizedArithmetic", shape)?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<T>()?;
-        if elements.is_empty() {
-            return Ok(output);
-        }
-        let instructions = Instructions::detect();
-        // How many channels of `a` one image of `b` is for, if that has one pixel.
-        let image = (a.len() != b.len()).then(|| a.len() / b.len() * channels);
-        let step = match image {
-            None if self.lines.are_the_same => elements.len(),
-            _ => channels * self.lines.pixels,
-        };
-        fill_rows(elements, channels, cost::ELEMENT.of(a.len()), |first, mut elements| {
-            let mut at = first * channels;
-            // The pixel of `b`, as often as it is used at once, and of which image it is.
-            let (mut repeated, mut of_image) = (vec![], None);
-            while !elements.is_empty() {
-                let mut count = step.min(elements.len());
-                let b = match image {
-                    None => &b[at..][..count],
-                    Some(image) => {
-                        let number = at / image;
-                        count = count.min((number + 1) * image - at);
-                        if of_image.replace(number) != Some(number) {
-                            let count = self.lines.pixels.min(image / channels);
-                            repeated = b[number * channels..][..channels].repeat(count);
+        filled_output("QuantizedArithmetic", shape, |elements: &mut [T]| {
+            let instructions = Instructions::detect();
+            // How many channels of `a` one image of `b` is for, if that has one pixel.
+            let image = (a.len() != b.len()).then(|| a.len() / b.len() * channels);
+            let step = match image {
+                None if self.lines.are_the_same => elements.len(),
+                _ => channels * self.lines.pixels,
+            };
+            fill_rows(elements, channels, cost::ELEMENT.of(a.len()), |first, mut elements| {
+                let mut at = first * channels;
+                // The pixel of `b`, as often as it is used at once, and of which image it is.
+                let (mut repeated, mut of_image) = (vec![], None);
+                while !elements.is_empty() {
+                    let mut count = step.min(elements.len());
+                    let b = match image {
+                        None => &b[at..][..count],
+                        Some(image) => {
+                            let number = at / image;
+                            count = count.min((number + 1) * image - at);
+                            if of_image.replace(number) != Some(number) {
+                                let count = self.lines.pixels.min(image / channels);
+                                repeated = b[number * channels..][..channels].repeat(count);
+                            }
+                            &repeated[..count]
                         }
-                        &repeated[..count]
-                    }
-                };
-                let (part, rest) = elements.split_at_mut(count);
-                instructions.run(ArithmeticTask {
-                    operation: self.operation,
-                    lines: &self.lines,
-                    a: &a[at..][..count],
-                    b,
-                    places: part.into(),
-                });
-                (at, elements) = (at + count, rest);
-            }
-            TractResult::Ok(())
-        })?;
-        Ok(output)
+                    };
+                    let (part, rest) = elements.split_at_mut(count);
+                    instructions.run(ArithmeticTask {
+                        operation: self.operation,
+                        lines: &self.lines,
+                        a: &a[at..][..count],
+                        b,
+                        places: part.into(),
+                    });
+                    (at, elements) = (at + count, rest);
+                }
+                Ok(())
+            })
+        })
     }
 
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let (a, b) = args_2!(inputs);
         let shape = a.shape();
         let channels = self.lines.channels;
@@ -232,16 +228,15 @@ impl QuantizedArithmetic {
             b.shape()
         );
         ensure!(volume(shape).is_some(), "{}: the data is too large", self.name());
-        let (a_codes, b_codes) = (a.try_as_plain_ram()?, b.try_as_plain_ram()?);
-        let (a, b) = (a_codes.as_slice::<u8>()?, b_codes.as_slice::<u8>()?);
-        let output = match self.output {
-            Some(_) => self.run::<u8>(shape, a, b)?,
-            None => self.run::<f32>(shape, a, b)?,
-        };
-        Ok(tvec!(output.into_tvalue()))
+        let [a, b] = [&a, &b].map(|codes| codes.try_as_plain_ram()?.as_slice::<u8>());
+        let (a, b) = (a?, b?);
+        match self.output {
+            Some(_) => self.run::<u8>(shape, a, b),
+            None => self.run::<f32>(shape, a, b),
+        }
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         let [a, b] = expect_inputs("QuantizedArithmetic", ["a", "b"], inputs)?;
         for input in [a, b] {
             ensure!(
@@ -250,6 +245,6 @@ impl QuantizedArithmetic {
             );
         }
         let dt = if self.output.is_some() { DatumType::U8 } else { DatumType::F32 };
-        Ok(tvec!(dt.fact(a.shape.clone())))
+        Ok(dt.fact(a.shape.clone()))
     }
 }

@@ -6,9 +6,9 @@ use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
 use super::levels::{Level, Levels};
-use crate::checks::{expect_input_count, extent};
+use crate::checks::{expect_data, extent};
 use crate::cost;
-use crate::memory::new_output;
+use crate::memory::filled_output;
 use crate::product::{Vectors, load, store};
 use crate::threads::fill_rows;
 
@@ -96,25 +96,6 @@ impl ImageSize {
     }
 }
 
-/// Some neighbours become codes.
-struct ToCodes<'a> {
-    numbers: &'a [f32],
-    codes: &'a mut [u8],
-    level: Level,
-    levels: &'a Levels,
-}
-
-impl WithSimd for ToCodes<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        for (code, number) in self.codes.iter_mut().zip(self.numbers) {
-            *code = self.levels.code(self.level, *number);
-        }
-    }
-}
-
 /// The numbers of some pixels, whose channels differ and are last, become codes.
 struct RowsToCodes<'a> {
     numbers: &'a [f32],
@@ -137,25 +118,6 @@ impl WithSimd for RowsToCodes<'_> {
             for ((code, number), (before, level)) in codes.iter_mut().zip(numbers).zip(channels) {
                 *code = levels.code(*level, number * before);
             }
-        }
-    }
-}
-
-/// Some codes become numbers.
-struct ToNumbers<'a> {
-    codes: &'a [u8],
-    numbers: &'a mut [f32],
-    level: Level,
-}
-
-impl WithSimd for ToNumbers<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        let Level { low, step, .. } = self.level;
-        for (number, code) in self.numbers.iter_mut().zip(self.codes) {
-            *number = f32::from(*code) * step + low;
         }
     }
 }
@@ -293,8 +255,15 @@ impl Quantize {
         if !is_moved {
             let numbers = &numbers[first * channels..][..codes.len()];
             if self.factors.is_none() && levels.are_the_same() {
-                vectors.run(ToCodes { numbers, codes, level: levels.of(0), levels });
-                return;
+                let level = levels.of(0);
+                return vectors.run(
+                    #[inline(always)]
+                    move || {
+                        for (code, number) in codes.iter_mut().zip(numbers) {
+                            *code = levels.code(level, *number);
+                        }
+                    },
+                );
             }
             let level = levels.of_channels(channels);
             let ones = vec![1.; if self.factors.is_none() { channels } else { 0 }];
@@ -325,10 +294,9 @@ impl Quantize {
         }
     }
 
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let input = args_1!(inputs);
-        let numbers = input.try_as_plain_ram()?;
-        let numbers = numbers.as_slice::<f32>()?;
+        let numbers = input.try_as_plain_ram()?.as_slice::<f32>()?;
         let shape = self.layout.to_codes(input.shape());
         let sizes = ImageSize::of(&shape);
         if let Some(factors) = &self.factors {
@@ -339,93 +307,79 @@ impl Quantize {
                 factors.len()
             );
         }
-        let mut output = new_output::<u8>("Quantize", &shape)?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let codes = view.as_slice_mut::<u8>()?;
-        if !codes.is_empty() {
-            let work = cost::ELEMENT.of(numbers.len());
-            fill_rows(codes, sizes.channels, work, |first, codes| {
+        filled_output("Quantize", &shape, |codes| {
+            fill_rows(codes, sizes.channels, cost::ELEMENT.of(numbers.len()), |first, codes| {
                 self.pixels(numbers, sizes, first, codes);
-                TractResult::Ok(())
-            })?;
-        }
-        Ok(tvec!(output.into_tvalue()))
+                Ok(())
+            })
+        })
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        expect_input_count("Quantize", inputs.len(), 1..=1)?;
-        ensure!(
-            inputs[0].datum_type == DatumType::F32,
-            "Quantize: the data is {:?}, but must be of type F32",
-            inputs[0]
-        );
-        Ok(tvec!(u8::fact(self.layout.to_codes(&inputs[0].shape))))
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
+        let data = expect_data("Quantize", DatumType::F32, inputs)?;
+        Ok(u8::fact(self.layout.to_codes(&data.shape)))
     }
 }
 
 impl_plain_op!(Dequantize, "Dequantize", info = |op| vec![op.levels.text()]);
 
 impl Dequantize {
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let input = args_1!(inputs);
-        let codes = input.try_as_plain_ram()?;
-        let codes = codes.as_slice::<u8>()?;
+        let codes = input.try_as_plain_ram()?.as_slice::<u8>()?;
         let shape = self.layout.of_codes(input.shape());
-        let mut output = new_output::<f32>("Dequantize", &shape)?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let numbers = view.as_slice_mut::<f32>()?;
         let vectors = Vectors::detect();
         let ImageSize { pixels, channels } = ImageSize::of(input.shape());
         let work = cost::ELEMENT.of(codes.len());
-        if numbers.is_empty() {
-        } else if self.layout == CodeLayout::ChannelsLast && pixels > 1 && channels > 1 {
-            let level = self.levels.of_channels(channels);
-            // Rows are the pixels of a channel.
-            fill_rows(numbers, pixels, work, |first, numbers| {
-                let rows = first..first + numbers.len() / pixels;
-                for begin in (0..pixels).step_by(PIXELS) {
-                    let count = (pixels - begin).min(PIXELS);
-                    let mut row = rows.start;
-                    while row < rows.end {
-                        let (image, channel) = (row / channels, row % channels);
-                        let together = (channels - channel).min(rows.end - row).min(CHANNELS);
-                        vectors.run(FromPixels {
-                            codes: &codes[(image * pixels + begin) * channels + channel..],
-                            channels,
-                            numbers: &mut numbers[(row - rows.start) * pixels + begin..],
-                            distance: pixels,
-                            count,
-                            level: &level[channel..][..together],
-                        });
-                        row += together;
+        filled_output("Dequantize", &shape, |numbers| {
+            if self.layout == CodeLayout::ChannelsLast && pixels > 1 && channels > 1 {
+                let level = self.levels.of_channels(channels);
+                // Rows are the pixels of a channel.
+                return fill_rows(numbers, pixels, work, |first, numbers| {
+                    let rows = first..first + numbers.len() / pixels;
+                    for begin in (0..pixels).step_by(PIXELS) {
+                        let count = (pixels - begin).min(PIXELS);
+                        let mut row = rows.start;
+                        while row < rows.end {
+                            let (image, channel) = (row / channels, row % channels);
+                            let together = (channels - channel).min(rows.end - row).min(CHANNELS);
+                            vectors.run(FromPixels {
+                                codes: &codes[(image * pixels + begin) * channels + channel..],
+                                channels,
+                                numbers: &mut numbers[(row - rows.start) * pixels + begin..],
+                                distance: pixels,
+                                count,
+                                level: &level[channel..][..together],
+                            });
+                            row += together;
+                        }
                     }
-                }
-                TractResult::Ok(())
-            })?;
-        } else {
+                    Ok(())
+                });
+            }
             fill_rows(numbers, channels, work, |first, numbers| {
                 let codes = &codes[first * channels..];
                 let width = if self.levels.are_the_same() { numbers.len() } else { 1 };
-                for (number, (numbers, codes)) in
-                    numbers.chunks_mut(width).zip(codes.chunks(width)).enumerate()
-                {
-                    let level = self.levels.of(number % channels);
-                    vectors.run(ToNumbers { codes, numbers, level });
+                let parts = numbers.chunks_mut(width).zip(codes.chunks(width));
+                for (number, (numbers, codes)) in parts.enumerate() {
+                    let Level { low, step, .. } = self.levels.of(number % channels);
+                    vectors.run(
+                        #[inline(always)]
+                        move || {
+                            for (number, code) in numbers.iter_mut().zip(codes) {
+                                *number = f32::from(*code) * step + low;
+                            }
+                        },
+                    );
                 }
-                TractResult::Ok(())
-            })?;
-        }
-        Ok(tvec!(output.into_tvalue()))
+                Ok(())
+            })
+        })
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        expect_input_count("Dequantize", inputs.len(), 1..=1)?;
-        ensure!(
-            inputs[0].datum_type == DatumType::U8,
-            "Dequantize: the data is {:?}, but must be of type U8",
-            inputs[0]
-        );
-        Ok(tvec!(f32::fact(self.layout.of_codes(&inputs[0].shape))))
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
+        let data = expect_data("Dequantize", DatumType::U8, inputs)?;
+        Ok(f32::fact(self.layout.of_codes(&data.shape)))
     }
 }
 
@@ -454,7 +408,7 @@ impl Requantize {
         Requantize { from, to, table }
     }
 
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let mut data = args_1!(inputs).into_tensor();
         let table = &*self.table;
         let mut view = data.try_as_plain_ram_mut()?;
@@ -464,17 +418,11 @@ impl Requantize {
             codes.iter_mut().for_each(|code| *code = table[usize::from(*code)]);
             TractResult::Ok(())
         })?;
-        Ok(tvec!(data.into_tvalue()))
+        Ok(data)
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        expect_input_count("Requantize", inputs.len(), 1..=1)?;
-        ensure!(
-            inputs[0].datum_type == DatumType::U8,
-            "Requantize: the data is {:?}, but must be of type U8",
-            inputs[0]
-        );
-        Ok(tvec!(inputs[0].without_value()))
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
+        Ok(expect_data("Requantize", DatumType::U8, inputs)?.without_value())
     }
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
+use pulp::bytemuck::Pod;
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
@@ -17,32 +18,30 @@ use super::window::{ChannelsLastWindow, output_shape};
 use crate::checks::expect_input_count;
 use crate::cost;
 use crate::isa::Instructions;
-use crate::memory::{Aligned, new_output};
+use crate::memory::{Aligned, filled_output};
 use crate::product::activation::Activation;
 use crate::product::{Output, Share, Shares};
 use crate::threads::Division;
 
 /// What a convolution or a fully connected layer of codes is made of.
 #[derive(Debug)]
-pub(crate) struct LayerDescription<'a> {
+pub(crate) struct LayerDescription {
     /// Its data has the channels last. Without spatial axes it is a fully connected layer.
     pub spec: PoolSpec,
     pub group: usize,
     /// What the codes of the data stand for. Channels may differ where each output channel is made of one of them.
-    pub data: &'a Levels,
+    pub data: Arc<Levels>,
     /// `[output channels, input channels of a group, kernel]`: codes of type `i8`.
-    pub weights: &'a Tensor,
-    /// What a code of the weights is multiplied by, for each output channel or one for all.
-    pub scales: &'a [f32],
-    /// For each output channel.
-    pub bias: &'a [f32],
+    pub weights: Tensor,
+    /// For each output channel, what a code of the weights is multiplied by, and the bias.
+    pub scales: Vec<[f32; 2]>,
     pub activation: Activation,
-    /// What the result of the activation is multiplied by and then added to, for each output channel.
-    pub second: Option<&'a [[f32; 2]]>,
+    /// For each output channel, what the result of the activation is multiplied by and then added to.
+    pub second: Option<Vec<[f32; 2]>>,
     /// What the codes of the output stand for. Without them it has numbers.
-    pub output: Option<&'a Levels>,
+    pub output: Option<Arc<Levels>>,
     /// What is added to these codes, from a second input of the shape of the output.
-    pub addition: Option<ResidualOperand<'a>>,
+    pub addition: Option<ResidualOperand>,
 }
 
 /// A convolution of codes, whose sums are exact. The data is `[any axes, spatial axes, channels]`, of type `u8`; the output
@@ -106,7 +105,7 @@ const MANY_WEIGHTS: usize = 1 << 18;
 /// Gathering a tap takes as long as multiplying it for so many output channels, with tiles.
 const GATHERING: f32 = 48.;
 
-impl LayerDescription<'_> {
+impl LayerDescription {
     /// Why these codes cannot be multiplied, if they cannot.
     pub fn refusal(&self) -> Option<String> {
         let rank = self.spec.rank();
@@ -130,11 +129,9 @@ impl LayerDescription<'_> {
                 "its weights have shape {shape:?}, for {outputs} sums of {depth}"
             ));
         }
-        if self.bias.len() != outputs {
-            return Some(format!(
-                "its bias has {} numbers, but must have {outputs}",
-                self.bias.len()
-            ));
+        let found = self.scales.len();
+        if found != outputs {
+            return Some(format!("its bias has {found} numbers, but must have {outputs}"));
         }
         (depth > MOST_PRODUCTS)
             .then(|| format!("a sum has {depth} products, but must have {MOST_PRODUCTS} or fewer"))
@@ -201,15 +198,15 @@ impl QuantizedConvolution {
     ///
     /// It is refused (see [`LayerDescription::refusal`]), or the sizes of its parts differ.
     pub fn new(description: &LayerDescription) -> TractResult<QuantizedConvolution> {
-        let LayerDescription { spec, group, data, activation, output, addition, .. } = description;
+        let LayerDescription { spec, group, data, scales, activation, output, addition, .. } =
+            description;
         if let Some(reason) = description.refusal() {
             bail!("QuantizedConvolution: {reason}")
         }
         let (inputs, outputs) = (spec.input_channels / group, spec.output_channels / group);
         let kernel: usize = spec.kernel_shape.iter().product();
         let depth = description.depth();
-        let weights = description.weights.try_as_plain_ram()?;
-        let weights = weights.as_slice::<i8>()?;
+        let weights = description.weights.try_as_plain_ram()?.as_slice::<i8>()?;
         let is_depthwise = description.is_depthwise();
         let sums: Vec<i32> = weights
             .chunks_exact(depth)
@@ -217,16 +214,13 @@ impl QuantizedConvolution {
             .collect();
         // Where channels differ, each makes one output channel.
         let level = |output: usize| data.of(if is_depthwise { output } else { 0 });
-        let lines: Vec<[f32; 2]> = (0..spec.output_channels)
-            .map(|output| {
-                let scales = description.scales;
-                let scale = if let [one] = scales { *one } else { scales[output] };
-                let level = level(output);
-                let (_, rest) = level.zero();
-                let rest = f64::from(rest) * f64::from(scale) * f64::from(sums[output]);
-                [scale * level.step, (f64::from(description.bias[output]) + rest) as f32]
-            })
-            .collect();
+        let line = |(output, &[scale, bias]): (usize, &[f32; 2])| {
+            let level = level(output);
+            let (_, rest) = level.zero();
+            let rest = f64::from(rest) * f64::from(scale) * f64::from(sums[output]);
+            [scale * level.step, (f64::from(bias) + rest) as f32]
+        };
+        let lines: Vec<[f32; 2]> = scales.iter().enumerate().map(line).collect();
         let offset =
             |output: usize| level(output).zero().0.wrapping_mul(sums[output]).wrapping_neg();
         let mut together = 1;
@@ -281,21 +275,23 @@ impl QuantizedConvolution {
         let mut zeros = data.zeros(spec.input_channels).unwrap_or_default();
         zeros = zeros.repeat(together);
         zeros.resize(spec.input_channels + MOST_CHANNELS, 0);
-        let last = addition.map_or(*output, |addition| addition.output);
+        let last = addition.as_ref().map_or(output, |addition| &addition.output);
         let text = match last {
             Some(levels) => format!("to {}", levels.text()),
             None => "to numbers".to_string(),
         };
         let plus = if addition.is_some() { "plus codes, " } else { "" };
+        let (lines, second) = (lines.repeat(together), description.second.as_ref());
+        let second = second.map(|second| second.repeat(together));
+        let (output, addition) = (output.as_deref(), addition.as_ref());
+        let epilogue = Epilogue::new(&lines, *activation, second.as_deref(), output, addition);
         Ok(QuantizedConvolution {
             spec: spec.clone(),
             group: *group,
             widened_zeros: Arc::new(zeros.iter().map(|zero| i16::from(*zero)).collect()),
             zeros: zeros.into(),
             packed: packed.into(),
-            epilogue: Epilogue::new(&lines, *activation, description.second, *output, *addition)
-                .repeated(together)
-                .into(),
+            epilogue: epilogue.into(),
             datum_type: if last.is_some() { DatumType::U8 } else { DatumType::F32 },
             text: format!("{spec:?}, group: {group}, {activation:?}, {plus}{text}"),
         })
@@ -448,7 +444,7 @@ impl QuantizedConvolution {
         });
     }
 
-    fn run<T: Datum>(
+    fn run<T: Datum + Pod>(
         &self,
         codes: &[u8],
         residual: &[u8],
@@ -458,59 +454,50 @@ impl QuantizedConvolution {
     where
         for<'o> OutputRows<'o>: From<Output<'o, T>>,
     {
-        let mut output = new_output::<T>("QuantizedConvolution", shape)?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<T>()?;
         let (pixels, channels) = (window.pixels(), self.spec.output_channels);
         let depth = window.row * window.taps() * self.spec.input_channels / self.group;
-        let (weights, products) = (channels * depth, elements.len().saturating_mul(depth));
-        let work = match &*self.packed {
-            QuantizedFilters::Products { .. } => {
-                let of_products = cost::PRODUCT_OF_CODES.of(products);
-                of_products.saturating_add(cost::READ_WEIGHT.of(weights))
-            }
-            QuantizedFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
-        };
-        let division = Division::of(work);
         let residual = |row: usize| residual.get(row * channels..).unwrap_or(&[]);
-        match &*self.packed {
-            // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
-            QuantizedFilters::Products { groups, gathering, .. }
+        filled_output("QuantizedConvolution", shape, |elements: &mut [T]| {
+            let (weights, products) = (channels * depth, elements.len().saturating_mul(depth));
+            let work = match &*self.packed {
+                QuantizedFilters::Products { .. } => {
+                    let of_products = cost::PRODUCT_OF_CODES.of(products);
+                    of_products.saturating_add(cost::READ_WEIGHT.of(weights))
+                }
+                QuantizedFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
+            };
+            let division = Division::of(work);
+            let mut rows = 1;
+            if let QuantizedFilters::Products { groups, gathering, .. } = &*self.packed {
+                // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
                 if self.group == 1
                     && channels >= pixels
                     && (pixels == 1 || weights >= MANY_WEIGHTS)
-                    && division.threads() > 1 =>
-            {
-                let (filters, width) = (&groups[0], groups[0].panel_width());
-                let mut buffers = Buffers::default();
-                let im2row =
-                    self.im2row(codes, window, 0..pixels, filters, *gathering, &mut buffers);
-                let shares = Shares::of_columns(&division, [pixels, channels], width, 1);
-                shares.for_each(elements, |Share { columns, .. }, output| {
-                    let output = OutputRows::from(output).with_residual(residual(0), channels);
-                    let panels = columns.start / width..columns.end.div_ceil(width);
-                    let output = output.with_first_channel(columns.start);
-                    self.multiply(&im2row, 0, filters, panels, output);
-                    Ok(())
-                })?;
+                    && division.threads() > 1
+                {
+                    let (filters, width) = (&groups[0], groups[0].panel_width());
+                    let mut buffers = Buffers::default();
+                    let im2row =
+                        self.im2row(codes, window, 0..pixels, filters, *gathering, &mut buffers);
+                    let shares = Shares::of_columns(&division, [pixels, channels], width, 1);
+                    return shares.for_each(elements, |Share { columns, .. }, output| {
+                        let output = OutputRows::from(output).with_residual(residual(0), channels);
+                        let panels = columns.start / width..columns.end.div_ceil(width);
+                        let output = output.with_first_channel(columns.start);
+                        self.multiply(&im2row, 0, filters, panels, output);
+                        Ok(())
+                    });
+                }
+                rows = groups[0].row_grain(pixels, division.threads());
             }
-            packed => {
-                let rows = match packed {
-                    QuantizedFilters::Products { groups, .. } => {
-                        groups[0].row_grain(pixels, division.threads())
-                    }
-                    QuantizedFilters::Depthwise(_) => 1,
-                };
-                division.fill_rows(elements, rows * channels, |first, elements| {
-                    let pixels = elements.len() / channels;
-                    let output = OutputRows::from(Output::matrix(elements, channels));
-                    let output = output.with_residual(residual(first * rows), channels);
-                    self.fill(codes, window, first * rows, pixels, output);
-                    TractResult::Ok(())
-                })?;
-            }
-        }
-        Ok(output)
+            division.fill_rows(elements, rows * channels, |first, elements| {
+                let pixels = elements.len() / channels;
+                let output = OutputRows::from(Output::matrix(elements, channels));
+                let output = output.with_residual(residual(first * rows), channels);
+                self.fill(codes, window, first * rows, pixels, output);
+                Ok(())
+            })
+        })
     }
 }
 
@@ -591,11 +578,10 @@ impl_plain_op!(
 );
 
 impl QuantizedConvolution {
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         expect_input_count("QuantizedConvolution", inputs.len(), self.inputs())?;
         let input = &inputs[0];
-        let codes = input.try_as_plain_ram()?;
-        let codes = codes.as_slice::<u8>()?;
+        let codes = input.try_as_plain_ram()?.as_slice::<u8>()?;
         let (mut window, shape) =
             ChannelsLastWindow::new("QuantizedConvolution", &self.spec, input.shape())?;
         let others = inputs.get(1).map(|others| {
@@ -624,14 +610,13 @@ impl QuantizedConvolution {
             }
             _ => Cow::Borrowed(codes),
         };
-        let output = match self.datum_type {
-            DatumType::U8 => self.run::<u8>(&codes, others, &window, &shape)?,
-            _ => self.run::<f32>(&codes, others, &window, &shape)?,
-        };
-        Ok(tvec!(output.into_tvalue()))
+        match self.datum_type {
+            DatumType::U8 => self.run::<u8>(&codes, others, &window, &shape),
+            _ => self.run::<f32>(&codes, others, &window, &shape),
+        }
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         expect_input_count("QuantizedConvolution", inputs.len(), self.inputs())?;
         if let Some(others) = inputs.get(1) {
             ensure!(
@@ -640,6 +625,6 @@ impl QuantizedConvolution {
             );
         }
         let shape = output_shape("QuantizedConvolution", &self.spec, inputs[0])?;
-        Ok(tvec!(self.datum_type.fact(shape)))
+        Ok(self.datum_type.fact(shape))
     }
 }

@@ -1,6 +1,5 @@
 //! The operator that models have around what shall run on codes.
 
-use pulp::{Simd, WithSimd};
 use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
 use tract_core::ndarray::Zip;
@@ -8,7 +7,7 @@ use tract_core::ndarray::Zip;
 use crate::checks::{check_volume, expect_inputs, extent};
 use crate::cost;
 use crate::isa::nearest;
-use crate::memory::new_output;
+use crate::memory::filled_output;
 use crate::product::Vectors;
 use crate::threads::fill_rows;
 
@@ -55,31 +54,22 @@ fn round(number: f32) -> f32 {
     if number.abs() < 4194304. { nearest(number) } else { number.round_ties_even() }
 }
 
-/// Numbers that are neighbours and have the same limits.
-struct Neighbours<'a> {
-    op: &'a FakeQuantize,
-    limits: FakeQuantizeLimits,
-    numbers: &'a [f32],
-    output: &'a mut [f32],
-}
-
-impl WithSimd for Neighbours<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        for (output, number) in self.output.iter_mut().zip(self.numbers) {
-            *output = self.op.number(*number, self.limits);
+impl_plain_op!(
+    FakeQuantize with {
+        fn axes_mapping(
+            &self,
+            inputs: &[&TypedFact],
+            outputs: &[&TypedFact],
+        ) -> TractResult<AxesMapping> {
+            AxesMapping::natural(inputs, outputs)
         }
-    }
-}
+    },
+    "FakeQuantize",
+    info = |op| vec![format!("{} levels", op.levels)]
+);
 
-impl_op!(FakeQuantize, "FakeQuantize", info = |op| vec![format!("{} levels", op.levels)]);
-
-impl EvalOp for FakeQuantize {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl FakeQuantize {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         self.check()?;
         let (x, input_low, input_high, output_low, output_high) = args_5!(inputs);
         let limits = [input_low, input_high, output_low, output_high];
@@ -108,7 +98,7 @@ impl EvalOp for FakeQuantize {
             .and_broadcast(limits[2].to_plain_array_view::<f32>()?)
             .and_broadcast(limits[3].to_plain_array_view::<f32>()?)
             .for_each(|y, x, il, ih, ol, oh| *y = self.number(*x, [*il, *ih, *ol, *oh]));
-        Ok(tvec!(output.into_tvalue()))
+        Ok(output)
     }
 }
 
@@ -127,42 +117,39 @@ impl FakeQuantize {
         limits: &[TValue; 4],
         channels: usize,
         same: usize,
-    ) -> TractResult<TVec<TValue>> {
-        let numbers = x.try_as_plain_ram()?;
-        let numbers = numbers.as_slice::<f32>()?;
+    ) -> TractResult<Tensor> {
+        let numbers = x.try_as_plain_ram()?.as_slice::<f32>()?;
         let mut of_channels = vec![[0.; 4]; channels];
         for (number, limit) in limits.iter().enumerate() {
-            let limit = limit.try_as_plain_ram()?;
-            let limit = limit.as_slice::<f32>()?;
+            let limit = limit.try_as_plain_ram()?.as_slice::<f32>()?;
             for (channel, limits) in of_channels.iter_mut().enumerate() {
                 limits[number] = if let [one] = limit { *one } else { limit[channel] };
             }
         }
-        let mut output = new_output::<f32>("FakeQuantize", x.shape())?;
-        if numbers.is_empty() {
-            return Ok(tvec!(output.into_tvalue()));
-        }
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<f32>()?;
         let vectors = Vectors::detect();
-        let row = if channels == 1 { 64.min(same) } else { same };
-        fill_rows(elements, row, cost::FUNCTION.of(numbers.len()), |first, elements| {
-            let numbers = &numbers[first * row..][..elements.len()];
-            let width = if channels == 1 { elements.len() } else { row };
-            for (number, (output, numbers)) in
-                elements.chunks_mut(width).zip(numbers.chunks(width)).enumerate()
-            {
-                let limits = of_channels[(first + number) % channels];
-                vectors.run(Neighbours { op: self, limits, numbers, output });
-            }
-            TractResult::Ok(())
-        })?;
-        Ok(tvec!(output.into_tvalue()))
+        filled_output("FakeQuantize", x.shape(), |elements| {
+            let row = if channels == 1 { 64.min(same) } else { same };
+            fill_rows(elements, row, cost::FUNCTION.of(numbers.len()), |first, elements| {
+                let numbers = &numbers[first * row..][..elements.len()];
+                let width = if channels == 1 { elements.len() } else { row };
+                let parts = elements.chunks_mut(width).zip(numbers.chunks(width));
+                for (number, (output, numbers)) in parts.enumerate() {
+                    let limits = of_channels[(first + number) % channels];
+                    vectors.run(
+                        #[inline(always)]
+                        move || {
+                            for (output, number) in output.iter_mut().zip(numbers) {
+                                *output = self.number(*number, limits);
+                            }
+                        },
+                    );
+                }
+                Ok(())
+            })
+        })
     }
-}
 
-impl TypedOp for FakeQuantize {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         self.check()?;
         let [data, ..] = expect_inputs(
             "FakeQuantize",
@@ -176,18 +163,8 @@ impl TypedOp for FakeQuantize {
             );
         }
         let shapes: TVec<&ShapeFact> = inputs.iter().map(|input| &input.shape).collect();
-        Ok(tvec!(f32::fact(multi_broadcast(&shapes)?)))
+        Ok(f32::fact(multi_broadcast(&shapes)?))
     }
-
-    fn axes_mapping(
-        &self,
-        inputs: &[&TypedFact],
-        outputs: &[&TypedFact],
-    ) -> TractResult<AxesMapping> {
-        AxesMapping::natural(inputs, outputs)
-    }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -201,7 +178,7 @@ mod tests {
         let side = MAX_OUTPUT_ELEMENTS.isqrt() + 1;
         let mut inputs = tvec![zeros([1, side]); 5];
         inputs[0] = zeros([side, 1]);
-        let output = FakeQuantize { levels: 2 }.eval(&EvalContext::out_of_plan(), inputs);
+        let output = FakeQuantize { levels: 2 }.eval(inputs);
         let error = output.unwrap_err().to_string();
         assert!(error.contains(&format!("[{side}, {side}] has more than")), "{error}");
     }
@@ -214,7 +191,7 @@ mod tests {
             let facts: Vec<TypedFact> =
                 inputs.iter().map(|input| TypedFact::shape_and_dt_of(input)).collect();
             let inferred = op.output_facts(&facts.iter().collect::<Vec<_>>()).map(|_| ());
-            let computed = op.eval(&EvalContext::out_of_plan(), inputs).map(|_| ());
+            let computed = op.eval(inputs).map(|_| ());
             for result in [inferred, computed] {
                 let error = result.unwrap_err().to_string();
                 assert!(
@@ -253,7 +230,7 @@ mod tests {
             });
             let mut inputs = tvec!(x.clone().into_tvalue());
             inputs.extend(limits.iter().map(|limit| limit.clone().into_tvalue()));
-            let output = op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0);
+            let output = op.eval(inputs).unwrap();
             let output = output.to_plain_array_view::<f32>().unwrap().to_owned();
             let wide = limits.map(|limit| limit.broadcast_to_shape(&shape).unwrap());
             for (at, y) in output.iter().enumerate() {

@@ -1,5 +1,7 @@
 //! The epilogue, what becomes of a sum: a number, and perhaps a code again.
 
+use std::sync::Arc;
+
 use super::levels::Levels;
 use super::vectors::CodeLanes;
 use crate::isa::{Lanes, On, put_floats};
@@ -60,12 +62,6 @@ impl ChannelScales {
         ChannelScales { numbers, limits }
     }
 
-    /// The lines so many times, one after the other.
-    fn repeated(&self, count: usize) -> ChannelScales {
-        let numbers = self.numbers.each_ref().map(|numbers| repeated(numbers, count));
-        ChannelScales { numbers, limits: self.limits }
-    }
-
     /// How large numbers on these lines are at most, of numbers of this size.
     fn largest(&self, largest: f64) -> f64 {
         let [factors, addends, ..] = &self.numbers;
@@ -102,14 +98,6 @@ pub(crate) struct ScaleVectors<'a, const N: usize, const V: usize> {
     pub limits: ClampKind,
 }
 
-/// Numbers of channels so many times, one after the other. What follows the last channel, for vectors that reach beyond it, is not
-/// repeated.
-fn repeated(numbers: &[f32], count: usize) -> Vec<f32> {
-    let mut all = numbers[..numbers.len() - MOST_LANES].repeat(count);
-    all.resize(all.len() + MOST_LANES, 0.);
-    all
-}
-
 /// Some vectors of an array, from a number on.
 #[inline(always)]
 pub(super) fn vectors<const N: usize, const V: usize>(
@@ -143,21 +131,21 @@ pub(crate) struct ResidualAddition {
 }
 
 /// What a residual addition is made of.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ResidualOperand<'a> {
+#[derive(Debug, Clone)]
+pub(crate) struct ResidualOperand {
     /// What the other codes stand for.
-    pub others: &'a Levels,
+    pub others: Arc<Levels>,
     /// The limits of the sum.
     pub limits: [f32; 2],
     /// What the codes of the output stand for. Without them it has numbers.
-    pub output: Option<&'a Levels>,
+    pub output: Option<Arc<Levels>>,
 }
 
 impl ResidualAddition {
-    fn new(channels: usize, own: &Levels, of: ResidualOperand) -> ResidualAddition {
+    fn new(channels: usize, own: &Levels, of: &ResidualOperand) -> ResidualAddition {
         let line = |channel: usize| {
             let (own, other) = (own.of(channel), of.others.of(channel));
-            let (factor, shift, [least, most]) = match of.output {
+            let (factor, shift, [least, most]) = match &of.output {
                 None => (1., 0., of.limits),
                 Some(levels) => {
                     let level = levels.of(channel);
@@ -313,7 +301,7 @@ impl Epilogue {
         activation: Activation,
         second: Option<&[[f32; 2]]>,
         levels: Option<&Levels>,
-        addition: Option<ResidualOperand>,
+        addition: Option<&ResidualOperand>,
     ) -> Epilogue {
         let channels = lines.len();
         let (limits, activation) = match activation.limits() {
@@ -346,21 +334,6 @@ impl Epilogue {
         let addition =
             levels.zip(addition).map(|(own, of)| ResidualAddition::new(channels, own, of));
         Epilogue { lines, activation, second, addition }
-    }
-
-    /// The epilogue for channels that are there so many times, one after the other.
-    pub fn repeated(self, count: usize) -> Epilogue {
-        let Epilogue { lines, activation, second, addition } = self;
-        let of_addition = |ResidualAddition { own, factors }: ResidualAddition| ResidualAddition {
-            own: own.repeated(count),
-            factors: repeated(&factors, count),
-        };
-        Epilogue {
-            lines: lines.repeated(count),
-            activation,
-            second: second.map(|lines| lines.repeated(count)),
-            addition: addition.map(of_addition),
-        }
     }
 
     /// Whether it is nothing but the first lines.

@@ -81,9 +81,9 @@ impl Levels {
         self.top.into()
     }
 
-    /// The levels of a channel.
+    /// The levels of a channel. After the last one they begin again, for channels of several pixels.
     pub fn of(&self, channel: usize) -> Level {
-        if let [one] = &*self.channels { *one } else { self.channels[channel] }
+        self.channels[channel % self.channels.len()]
     }
 
     /// Whether all channels have the same.

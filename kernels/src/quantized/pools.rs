@@ -11,7 +11,7 @@ use super::rows::PADDING;
 use super::window::{ChannelsLastWindow, one_pixel, output_shape};
 use crate::checks::{check_volume, expect_input_count};
 use crate::cost;
-use crate::memory::new_output;
+use crate::memory::filled_output;
 use crate::product::Vectors;
 use crate::threads::fill_rows;
 
@@ -22,27 +22,15 @@ pub(crate) struct QuantizedMaxPool {
 }
 
 /// The greatest codes of some pixels.
-struct Greatest<'a> {
-    codes: &'a [u8],
-    starts: &'a [usize],
-    taps: usize,
-    channels: usize,
-    output: &'a mut [u8],
-}
-
-impl WithSimd for Greatest<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        let pixels = self.output.chunks_exact_mut(self.channels);
-        for (output, starts) in pixels.zip(self.starts.chunks_exact(self.taps)) {
-            output.fill(0);
-            for start in starts.iter().filter(|start| **start != PADDING) {
-                let codes = &self.codes[*start..][..self.channels];
-                for (greatest, code) in output.iter_mut().zip(codes) {
-                    *greatest = (*greatest).max(*code);
-                }
+#[inline(always)]
+fn greatest(codes: &[u8], starts: &[usize], taps: usize, channels: usize, output: &mut [u8]) {
+    let pixels = output.chunks_exact_mut(channels);
+    for (output, starts) in pixels.zip(starts.chunks_exact(taps)) {
+        output.fill(0);
+        for start in starts.iter().filter(|start| **start != PADDING) {
+            let codes = &codes[*start..][..channels];
+            for (greatest, code) in output.iter_mut().zip(codes) {
+                *greatest = (*greatest).max(*code);
             }
         }
     }
@@ -51,35 +39,33 @@ impl WithSimd for Greatest<'_> {
 impl_plain_op!(QuantizedMaxPool, "QuantizedMaxPool", info = |op| op.spec.info());
 
 impl QuantizedMaxPool {
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         const PIXELS: usize = 64;
         let input = args_1!(inputs);
-        let codes = input.try_as_plain_ram()?;
-        let codes = codes.as_slice::<u8>()?;
+        let codes = input.try_as_plain_ram()?.as_slice::<u8>()?;
         let (window, shape) =
             ChannelsLastWindow::new("QuantizedMaxPool", &self.spec, input.shape())?;
         let (channels, taps) = (self.spec.output_channels, window.taps());
-        let mut output = new_output::<u8>("QuantizedMaxPool", &shape)?;
-        let mut view = output.try_as_plain_ram_mut()?;
-        let elements = view.as_slice_mut::<u8>()?;
-        if !elements.is_empty() {
+        let vectors = Vectors::detect();
+        filled_output("QuantizedMaxPool", &shape, |elements: &mut [u8]| {
             let work = cost::COMPARED_CODE.of(elements.len().saturating_mul(taps));
-            let vectors = Vectors::detect();
             fill_rows(elements, channels, work, |first, elements| {
                 for (number, output) in elements.chunks_mut(PIXELS * channels).enumerate() {
                     let first = first + number * PIXELS;
                     let starts = window.starts(first..first + output.len() / channels);
-                    vectors.run(Greatest { codes, starts: &starts, taps, channels, output });
+                    vectors.run(
+                        #[inline(always)]
+                        move || greatest(codes, &starts, taps, channels, output),
+                    );
                 }
-                TractResult::Ok(())
-            })?;
-        }
-        Ok(tvec!(output.into_tvalue()))
+                Ok(())
+            })
+        })
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         expect_input_count("QuantizedMaxPool", inputs.len(), 1..=1)?;
-        Ok(tvec!(u8::fact(output_shape("QuantizedMaxPool", &self.spec, inputs[0])?)))
+        Ok(u8::fact(output_shape("QuantizedMaxPool", &self.spec, inputs[0])?))
     }
 }
 
@@ -124,10 +110,9 @@ impl_plain_op!(
 );
 
 impl QuantizedSum {
-    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let input = args_1!(inputs);
-        let codes = input.try_as_plain_ram()?;
-        let codes = codes.as_slice::<u8>()?;
+        let codes = input.try_as_plain_ram()?.as_slice::<u8>()?;
         let shape = one_pixel(input.shape(), 1);
         ensure!(shape.len() > 1, "QuantizedSum: the data has shape {shape:?}");
         // The sums are numbers first.
@@ -152,19 +137,18 @@ impl QuantizedSum {
                 }));
             }
         }
-        let output = match &self.output {
-            None => Tensor::from_shape(&shape, &numbers)?,
+        match &self.output {
+            None => Tensor::from_shape(&shape, &numbers),
             Some(levels) => {
                 let code =
                     |(at, number): (usize, &f32)| levels.code(levels.of(at % channels), *number);
                 let codes: Vec<u8> = numbers.iter().enumerate().map(code).collect();
-                Tensor::from_shape(&shape, &codes)?
+                Tensor::from_shape(&shape, &codes)
             }
-        };
-        Ok(tvec!(output.into_tvalue()))
+        }
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         expect_input_count("QuantizedSum", inputs.len(), 1..=1)?;
         let fact = inputs[0];
         ensure!(
@@ -172,7 +156,7 @@ impl QuantizedSum {
             "QuantizedSum: the data is {fact:?}, but must be of type U8 and of rank 2 or more"
         );
         let dt = if self.output.is_some() { DatumType::U8 } else { DatumType::F32 };
-        Ok(tvec!(dt.fact(one_pixel(&fact.shape, 1.to_dim()))))
+        Ok(dt.fact(one_pixel(&fact.shape, 1.to_dim())))
     }
 }
 
@@ -181,7 +165,7 @@ mod tests {
     use super::*;
     use model_cases::{MANY, TOO_MANY};
 
-    fn sum(shape: &[usize], is_coded: bool) -> TractResult<TVec<TValue>> {
+    fn sum(shape: &[usize], is_coded: bool) -> TractResult<Tensor> {
         let levels = Levels::of_scale(0.5, 3).context("there are levels")?;
         let levels = Arc::new(levels);
         let output = is_coded.then(|| levels.clone());
@@ -197,10 +181,10 @@ mod tests {
         for is_coded in [false, true] {
             // Sums of nothing.
             let found = sum(&[2, 0, many, 3], is_coded)?;
-            assert_eq!(found[0].shape(), [2, 1, 1, 3]);
-            assert!(found[0].is_all_zero()? != is_coded);
+            assert_eq!(found.shape(), [2, 1, 1, 3]);
+            assert!(found.is_all_zero()? != is_coded);
             for shape in [[0, 1, 1, many], [many, 1, 1, 0], [1, 0, many, 0]] {
-                assert_eq!(*sum(&shape, is_coded)?[0].shape(), [shape[0], 1, 1, shape[3]]);
+                assert_eq!(*sum(&shape, is_coded)?.shape(), [shape[0], 1, 1, shape[3]]);
             }
             for shape in [[TOO_MANY, 0, 0, 8], [8, 0, 1, TOO_MANY]] {
                 let error = format!("{:#}", sum(&shape, is_coded).unwrap_err());
@@ -231,7 +215,7 @@ mod tests {
             let pool = QuantizedMaxPool { spec: spec(shape[3]) };
             let data = Tensor::zero::<u8>(&shape)?.into_tvalue();
             let found = pool.eval(tvec!(data))?;
-            assert_eq!(found[0].len(), 0);
+            assert_eq!(found.len(), 0);
         }
         Ok(())
     }

@@ -177,22 +177,23 @@ impl LayerCase {
             .map(|zero| [-zero, 255 - zero].map(|code| code as f32 * 0.5))
             .map(|[low, high]| [low, high, low, high])
             .collect();
-        let levels = Levels::of_fake_quantize(256, &limits).unwrap();
-        let scales: Vec<f32> = (0..outputs).map(|output| 0.25 * (1 + output % 3) as f32).collect();
-        let bias: Vec<f32> = (0..outputs).map(|output| output as f32 - 5.).collect();
+        let levels = Arc::new(Levels::of_fake_quantize(256, &limits).unwrap());
+        let scales = (0..outputs).map(|it| [0.25 * (1 + it % 3) as f32, it as f32 - 5.]);
+        let scales: Vec<[f32; 2]> = scales.collect();
         let number = |at: usize| {
-            let output = at % outputs;
-            sums[at] as f64 * 0.5 * f64::from(scales[output]) + f64::from(bias[output])
+            let [scale, bias] = scales[at % outputs].map(f64::from);
+            sums[at] as f64 * 0.5 * scale + bias
         };
         let weights = Tensor::from_shape(&weights_shape, &weights).unwrap();
         let data = Tensor::from_shape(&shape, &data).unwrap();
-        let coded = Levels::of_scale(64., 100).unwrap();
         let second: Vec<[f32; 2]> = (0..outputs).map(|it| [0.5, it as f32 * 2.]).collect();
-        let (of_others, of_sums) =
-            (Levels::of_scale(32., 7).unwrap(), Levels::of_scale(128., 50).unwrap());
-        let added =
-            |output| Some(ResidualOperand { others: &of_others, limits: [-900., 5000.], output });
-        let (to_numbers, to_codes) = (added(None), added(Some(&of_sums)));
+        let of_scale = |scale, zero| Arc::new(Levels::of_scale(scale, zero).unwrap());
+        let (coded, others) = (of_scale(64., 100), of_scale(32., 7));
+        let added = |output| {
+            Some(ResidualOperand { others: others.clone(), limits: [-900., 5000.], output })
+        };
+        let (to_numbers, to_codes) = (added(None), added(Some(of_scale(128., 50))));
+        let (to_numbers, to_codes) = (to_numbers.as_ref(), to_codes.as_ref());
         let others: Vec<u8> = (0..sums.len()).map(|_| random() as u8).collect();
         for (activation, second, output, addition) in [
             (Activation::Identity, None, None, None),
@@ -212,14 +213,13 @@ impl LayerCase {
             let op = QuantizedConvolution::new(&LayerDescription {
                 spec: self.spec(),
                 group: self.group,
-                data: &levels,
-                weights: &weights,
-                scales: &scales,
-                bias: &bias,
+                data: levels.clone(),
+                weights: weights.clone(),
+                scales: scales.clone(),
                 activation,
-                second,
-                output,
-                addition,
+                second: second.map(<[_]>::to_vec),
+                output: output.cloned(),
+                addition: addition.cloned(),
             })
             .unwrap();
             let mut inputs = tvec!(data.clone().into_tvalue());
@@ -244,7 +244,8 @@ impl LayerCase {
                     Activation::Swish => number(at) / (1. + (-number(at)).exp()),
                     _ => number(at),
                 };
-                let [scale, bias] = second.map_or([1., 0.], |second| second[at % outputs]);
+                let [scale, bias] =
+                    second.map_or([1., 0.], |second: &[[f32; 2]]| second[at % outputs]);
                 let number = number * f64::from(scale) + f64::from(bias);
                 // At a tie both neighbours are right.
                 let code = (number / 64. + 100.).clamp(0., 255.);
@@ -253,7 +254,7 @@ impl LayerCase {
                     ((code.round() - 100.) * 64. + others).clamp(-900., 5000.)
                 });
                 if let Some(addition) = addition {
-                    let apart = neighbours.map(|sum| match addition.output {
+                    let apart = neighbours.map(|sum| match &addition.output {
                         None => (f64::from(*found) - sum).abs() - 1e-2,
                         Some(_) => {
                             let code = (sum / 128. + 50.).clamp(0., 255.);
@@ -328,23 +329,23 @@ fn few_codes_differ_from_exact_arithmetic() {
     with_all_instructions(|instructions| {
         let (mut count, mut differ) = (0, 0);
         for ([low, high], scales, bias, [least, most]) in &layers {
-            let limited =
-                |low, high| Levels::of_fake_quantize(256, &[[low, high, low, high]]).unwrap();
-            let (levels, output) = (limited(*low, *high), limited(*least, *most));
+            let limited = |low, high| {
+                Levels::of_fake_quantize(256, &[[low, high, low, high]]).unwrap().into()
+            };
+            let (levels, output): (Arc<_>, Arc<_>) = (limited(*low, *high), limited(*least, *most));
             let [low, high, least, most] = [low, high, least, most].map(|it| f64::from(*it));
             let clamp = Activation::Clamp { min: 0., max: 6. };
             for activation in [Activation::Identity, clamp, Activation::Swish] {
                 let op = QuantizedConvolution::new(&LayerDescription {
                     spec: case.spec(),
                     group: 1,
-                    data: &levels,
-                    weights: &weights,
-                    scales,
-                    bias,
+                    data: levels.clone(),
+                    weights: weights.clone(),
+                    scales: scales.iter().zip(bias).map(|(scale, bias)| [*scale, *bias]).collect(),
                     activation,
                     second: None,
                     addition: None,
-                    output: Some(&output),
+                    output: Some(output.clone()),
                 })
                 .unwrap();
                 let inputs = tvec!(data.clone().into_tvalue());
@@ -383,7 +384,7 @@ fn swish_of_any_number() {
     });
     let weights = Tensor::zero::<i8>(&[bias.len(), 1]).unwrap();
     let data = Tensor::zero::<u8>(&[1, 1]).unwrap();
-    let levels = Levels::of_scale(1., 0).unwrap();
+    let levels = Arc::new(Levels::of_scale(1., 0).unwrap());
     with_all_instructions(|instructions| {
         let op = QuantizedConvolution::new(&LayerDescription {
             spec: PoolSpec::new(
@@ -396,10 +397,9 @@ fn swish_of_any_number() {
                 bias.len(),
             ),
             group: 1,
-            data: &levels,
-            weights: &weights,
-            scales: &[1.],
-            bias: &bias,
+            data: levels.clone(),
+            weights: weights.clone(),
+            scales: bias.map(|bias| [1., bias]).to_vec(),
             activation: Activation::Swish,
             second: None,
             addition: None,

@@ -8,20 +8,16 @@ use tract_core::ops::cnn::PoolSpec;
 use super::rows::{Im2rowAddresses, PADDING, StridedLine, StridedLines};
 use crate::checks::volume;
 use crate::cost;
-use crate::memory::new_output;
+use crate::memory::filled_output;
 use crate::threads::fill_rows;
+use crate::window::Window;
 
-/// How a window moves over some images, which have the channels last. Axes that they do not have are in front, of size 1.
+/// How a window moves over some images, which have the channels last.
 #[derive(Debug, Clone)]
 pub(crate) struct ChannelsLastWindow {
     images: usize,
     channels: usize,
-    sizes: [usize; 3],
-    outputs: [usize; 3],
-    kernel: [usize; 3],
-    strides: [usize; 3],
-    dilations: [usize; 3],
-    pads: [(usize, usize); 3],
+    of: Window,
     /// How many pixels of a row a tap has.
     pub row: usize,
 }
@@ -80,82 +76,65 @@ impl ChannelsLastWindow {
             rank + 1
         );
         let (batch, sizes) = shape[..shape.len() - 1].split_at(shape.len() - 1 - rank);
-        let mut window = ChannelsLastWindow {
-            images: volume(batch).context("the data is too large")?,
-            channels,
-            sizes: [1; 3],
-            outputs: [1; 3],
-            kernel: [1; 3],
-            strides: [1; 3],
-            dilations: [1; 3],
-            pads: [(0, 0); 3],
-            row: 1,
-        };
-        let mut output: TVec<usize> = batch.into();
-        for (axis, padded) in spec.computed_padding(sizes).iter().enumerate() {
-            let place = 3 - rank + axis;
-            window.sizes[place] = sizes[axis];
-            window.outputs[place] = padded.convoluted;
-            window.kernel[place] = spec.kernel_shape[axis];
-            window.strides[place] = spec.stride(axis);
-            window.dilations[place] = spec.dilation(axis);
-            window.pads[place] = (padded.pad_before, padded.pad_after);
-            output.push(padded.convoluted);
-        }
-        output.push(spec.output_channels);
-        Ok((window, output))
+        let images = volume(batch).context("the data is too large")?;
+        let window = ChannelsLastWindow { images, channels, of: Window::new(spec, sizes)?, row: 1 };
+        let outputs = &window.of.output[3 - rank..];
+        let shape = [batch, outputs, &[spec.output_channels]].concat();
+        Ok((window, shape.into()))
     }
 
     pub fn taps(&self) -> usize {
-        self.kernel.iter().product()
+        self.of.taps()
     }
 
     /// The pixels of the output, of all images.
     pub fn pixels(&self) -> usize {
-        self.images * self.outputs.iter().product::<usize>()
+        self.images * self.of.pixels()
     }
 
     /// For each pixel of the output, how many rows a product has that are at equal distances: those of the pixels of a line, of
     /// tiles of 16, or those of all lines and between them.
     pub fn rows_per_pixel(&self) -> f32 {
-        let pixels = self.outputs[2].max(1);
-        let line = self.sizes[2] * self.strides[1] / self.strides[2];
+        let pixels = self.of.output[2].max(1);
+        let line = self.of.input[2] * self.of.strides[1] / self.of.strides[2];
         line.min(pixels.next_multiple_of(16)).max(pixels) as f32 / pixels as f32
     }
 
     /// The line of the output that a pixel is in, which one it is there, and how many follow from it on.
     pub fn line(&self, pixel: usize) -> [usize; 3] {
-        let x = pixel % self.outputs[2];
-        [pixel / self.outputs[2], x, self.outputs[2] - x]
+        let x = pixel % self.of.output[2];
+        [pixel / self.of.output[2], x, self.of.output[2] - x]
     }
 
     /// How far a pixel of a line is from the one before it, and a tap.
     pub fn steps(&self) -> [usize; 2] {
-        [self.strides[2], self.dilations[2]]
+        [self.of.strides[2], self.of.dilations[2]]
     }
 
     /// How many pixels of padding are before a line of the images, and how many pixels the line has.
     pub fn row_of_image(&self) -> [usize; 2] {
-        [self.pads[2].0, self.sizes[2]]
+        [self.of.pads[2][0], self.of.input[2]]
     }
 
     /// Copies images with padding around them. The taps of a row of the kernel become one.
     pub fn pad(&mut self, codes: &[u8], zero: u8) -> TractResult<Tensor> {
         let channels = self.channels;
-        let sizes: [usize; 3] =
-            std::array::from_fn(|axis| self.pads[axis].0 + self.sizes[axis] + self.pads[axis].1);
+        let sizes: [usize; 3] = std::array::from_fn(|axis| {
+            self.of.pads[axis][0] + self.of.input[axis] + self.of.pads[axis][1]
+        });
         let count = volume(&sizes)
             .and_then(|it| it.checked_mul(self.images)?.checked_mul(channels))
             // The last step of the last tap may reach beyond the images.
             .and_then(|it| it.checked_add(4))
             .context("the data is too large")?;
-        let mut padded = new_output::<u8>("QuantizedConvolution", &[count])?;
-        let mut view = padded.try_as_plain_ram_mut()?;
-        let (lines, rest) = view.as_slice_mut::<u8>()?.split_at_mut(count - 4);
-        rest.fill(zero);
-        let (line, width) = (sizes[2] * channels, self.sizes[2] * channels);
-        let before = self.pads[2].0 * channels;
-        if line > 0 {
+        let (line, width) = (sizes[2] * channels, self.of.input[2] * channels);
+        let before = self.of.pads[2][0] * channels;
+        let padded = filled_output("QuantizedConvolution", &[count], |places: &mut [u8]| {
+            let (lines, rest) = places.split_at_mut(count - 4);
+            rest.fill(zero);
+            if line == 0 {
+                return Ok(());
+            }
             fill_rows(lines, line, cost::WRITTEN_CODE.of(count), |first, lines| {
                 for (number, places) in (first..).zip(lines.chunks_exact_mut(line)) {
                     let (rest, y) = (number / sizes[1], number % sizes[1]);
@@ -164,18 +143,18 @@ impl ChannelsLastWindow {
                         places.fill(zero);
                         continue;
                     };
-                    let from = (image * self.sizes[0] + z) * self.sizes[1] + y;
+                    let from = (image * self.of.input[0] + z) * self.of.input[1] + y;
                     let (left, rest) = places.split_at_mut(before);
                     let (taken, right) = rest.split_at_mut(width);
                     left.fill(zero);
                     taken.copy_from_slice(&codes[from * width..][..width]);
                     right.fill(zero);
                 }
-                TractResult::Ok(())
-            })?;
-        }
-        (self.sizes, self.pads) = (sizes, [(0, 0); 3]);
-        (self.row, self.kernel[2]) = (self.kernel[2], 1);
+                Ok(())
+            })
+        })?;
+        (self.of.input, self.of.pads) = (sizes, [[0; 2]; 3]);
+        (self.row, self.of.kernel[2]) = (self.of.kernel[2], 1);
         Ok(padded)
     }
 
@@ -183,8 +162,8 @@ impl ChannelsLastWindow {
     /// padding.
     pub(super) fn rows(&self, pixels: Range<usize>, are_strided: bool) -> Im2rowAddresses {
         let channels = self.channels;
-        let is_padded = self.pads != [(0, 0); 3];
-        let are_whole = self.strides == [1; 3] && self.sizes == self.outputs;
+        let is_padded = self.of.pads != [[0; 2]; 3];
+        let are_whole = self.of.strides == [1; 3] && self.of.input == self.of.output;
         if self.taps() == 1 && are_whole && !is_padded {
             // Each pixel is made of itself.
             return Im2rowAddresses::of_one_line(
@@ -197,7 +176,7 @@ impl ChannelsLastWindow {
         if is_padded || !are_strided || pixels.is_empty() {
             return Im2rowAddresses::Each { starts: self.starts(pixels), taps: self.taps() };
         }
-        let distance = self.strides[2] * channels;
+        let distance = self.of.strides[2] * channels;
         let taps = self.starts(0..1);
         let (mut lines, mut of_line, mut pixel) = (vec![], vec![], pixels.start);
         while pixel < pixels.end {
@@ -214,22 +193,22 @@ impl ChannelsLastWindow {
     /// For each of some pixels of the output, where each tap begins in the images, or [`PADDING`].
     pub fn starts(&self, pixels: Range<usize>) -> Vec<usize> {
         let mut starts = Vec::with_capacity(pixels.len() * self.taps());
-        let reach = (self.kernel[2] - 1) * self.dilations[2];
+        let reach = (self.of.kernel[2] - 1) * self.of.dilations[2];
         let (mut row, mut lines, mut first) = (usize::MAX, vec![], vec![]);
         for pixel in pixels {
-            let x = pixel % self.outputs[2] * self.strides[2];
-            if pixel / self.outputs[2] != row {
-                row = pixel / self.outputs[2];
+            let x = pixel % self.of.output[2] * self.of.strides[2];
+            if pixel / self.of.output[2] != row {
+                row = pixel / self.of.output[2];
                 self.lines(row, &mut lines);
                 // Of a pixel whose taps begin with the first one of a line.
                 first.clear();
                 first.extend(lines.iter().flat_map(|line| {
                     let tap = |tap| line.map_or(PADDING, |line| self.start(line, tap));
-                    (0..self.kernel[2]).map(move |number| tap(number * self.dilations[2]))
+                    (0..self.of.kernel[2]).map(move |number| tap(number * self.of.dilations[2]))
                 }));
             }
-            if x >= self.pads[2].0 && x + reach - self.pads[2].0 < self.sizes[2] {
-                let moved = (x - self.pads[2].0) * self.channels;
+            if x >= self.of.pads[2][0] && x + reach - self.of.pads[2][0] < self.of.input[2] {
+                let moved = (x - self.of.pads[2][0]) * self.channels;
                 let start = |first: &usize| match *first {
                     PADDING => PADDING,
                     first => first + moved,
@@ -238,7 +217,7 @@ impl ChannelsLastWindow {
                 continue;
             }
             for line in &lines {
-                starts.extend((0..self.kernel[2]).map(|tap| {
+                starts.extend((0..self.of.kernel[2]).map(|tap| {
                     let at = line.zip(self.at(2, x, tap));
                     at.map_or(PADDING, |(line, x)| self.start(line, x))
                 }));
@@ -255,21 +234,21 @@ impl ChannelsLastWindow {
     /// Where a tap is along an axis, if it is in the image: of the window that begins `first` pixels from that of the first
     /// pixel.
     fn at(&self, axis: usize, first: usize, tap: usize) -> Option<usize> {
-        let padded = first + tap * self.dilations[axis];
-        padded.checked_sub(self.pads[axis].0).filter(|at| *at < self.sizes[axis])
+        let padded = first + tap * self.of.dilations[axis];
+        padded.checked_sub(self.of.pads[axis][0]).filter(|at| *at < self.of.input[axis])
     }
 
     /// For each line of the kernel, with which pixel the line of the images begins that it meets in a row of the output, if it
     /// meets one.
     pub fn lines(&self, row: usize, lines: &mut Vec<Option<usize>>) {
-        let (rest, y) = (row / self.outputs[1], row % self.outputs[1] * self.strides[1]);
-        let (image, z) = (rest / self.outputs[0], rest % self.outputs[0] * self.strides[0]);
+        let (rest, y) = (row / self.of.output[1], row % self.of.output[1] * self.of.strides[1]);
+        let (image, z) = (rest / self.of.output[0], rest % self.of.output[0] * self.of.strides[0]);
         lines.clear();
-        for z_tap in 0..self.kernel[0] {
-            let z = self.at(0, z, z_tap).map(|z| image * self.sizes[0] + z);
-            lines.extend((0..self.kernel[1]).map(|y_tap| {
+        for z_tap in 0..self.of.kernel[0] {
+            let z = self.at(0, z, z_tap).map(|z| image * self.of.input[0] + z);
+            lines.extend((0..self.of.kernel[1]).map(|y_tap| {
                 let (z, y) = z.zip(self.at(1, y, y_tap))?;
-                Some((z * self.sizes[1] + y) * self.sizes[2])
+                Some((z * self.of.input[1] + y) * self.of.input[2])
             }));
         }
     }

@@ -171,8 +171,7 @@ impl Upsampling {
         part: &PhaseGroup,
         weights: &Tensor,
     ) -> TractResult<Tensor> {
-        let plain = weights.try_as_plain_ram()?;
-        let plain = plain.as_slice::<T>()?;
+        let plain = weights.try_as_plain_ram()?.as_slice::<T>()?;
         let area: usize = self.kernel.iter().product();
         ensure!(
             plain.len() == self.channels * self.inputs * area,

@@ -334,7 +334,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// Wires an operator in place of a chain.
-    fn finish(
+    fn replace(
         &mut self,
         chain: &Chain,
         op: impl Into<Box<dyn TypedOp>>,

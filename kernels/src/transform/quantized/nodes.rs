@@ -12,7 +12,7 @@ use tract_core::ops::math::Mul;
 use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
 use tract_core::ops::quant::DequantizeLinearF32;
 
-use super::weights::ScaleAndBias;
+use super::weights::{QuantizedWeights, take_arithmetic};
 use super::{
     QuantizedTranslation, Translated, channel_axis, makes_levels, moves_elements, operation_of,
     scale_of,
@@ -27,28 +27,6 @@ use crate::transform::found::{Found, binary, labels, of_channels, only_use, repl
 use crate::transform::rule::{Movement, or_refuse, refuse, refuse_if, refuse_unless_f32};
 use crate::transform::upsampling::{PhaseGroup, Upsampling};
 
-/// A layer of weights.
-struct QuantizedLayer {
-    spec: PoolSpec,
-    group: usize,
-    codes: Tensor,
-    /// One for each channel of the result, or one for all, if its weights have such.
-    scales: Option<Vec<f32>>,
-    /// For each channel of the result.
-    bias: Vec<f32>,
-    /// What makes the result of the channels of the convolution, if they differ.
-    upsampling: Option<(Upsampling, PhaseGroup)>,
-}
-
-/// What is added to the codes of a layer: other codes, and what they stand for; limits of the sum, and the codes of it, if it
-/// gets some.
-struct FusedAddition {
-    codes: OutletId,
-    levels: Arc<Levels>,
-    limits: [f32; 2],
-    output: Option<Arc<Levels>>,
-}
-
 /// Takes over an activation that is nothing but limits, and says which.
 fn limits_of(chain: &mut Chain) -> TractResult<[f32; 2]> {
     let mut longer = chain.clone();
@@ -61,10 +39,9 @@ fn limits_of(chain: &mut Chain) -> TractResult<[f32; 2]> {
 
 impl<'a> QuantizedTranslation<'a> {
     /// What may become of a node, in the order in which it is tried.
-    pub const KINDS: [fn(&mut Self, &'a TypedNode) -> Found<Translated>; 10] = [
+    pub const KINDS: [fn(&mut Self, &'a TypedNode) -> Found<Translated>; 9] = [
         Self::rounding,
         Self::convolution,
-        Self::transposed_convolution,
         Self::product,
         Self::max_pool,
         Self::sum,
@@ -188,7 +165,7 @@ impl<'a> QuantizedTranslation<'a> {
         if let Some(from) = before {
             let (codes, layout) = value.codes.any()?;
             let op = Requantize::new(from, levels.clone());
-            return self.finish(&chain, op, &[codes], Some(levels), layout);
+            return self.replace(&chain, op, &[codes], Some(levels), layout);
         }
         // Compared with the numbers that the operator reads.
         let (mut compared, mut factors) = (layout, None);
@@ -203,7 +180,7 @@ impl<'a> QuantizedTranslation<'a> {
             self.numbers(node.inputs[0])?
         };
         let op = Quantize { levels: levels.clone(), layout: compared, factors };
-        self.finish(&chain, op, &[numbers], Some(levels), layout)
+        self.replace(&chain, op, &[numbers], Some(levels), layout)
     }
 
     /// If what a node needs is multiplied by a constant for each index of the last axis, and nobody else needs it: what is multiplied, and
@@ -254,58 +231,37 @@ impl<'a> QuantizedTranslation<'a> {
         false
     }
 
+    /// A convolution, transposed or not.
     fn convolution(&mut self, node: &'a TypedNode) -> Found<Translated> {
-        rule_if_some!(op = node.op_as::<Conv>());
+        let transposed = node.op_as::<Deconv>();
+        let (spec, group, format) = match (node.op_as::<Conv>(), transposed) {
+            (Some(op), _) => (&op.pool_spec, op.group, op.kernel_fmt),
+            (None, Some(op)) => (&op.pool_spec, 1, op.kernel_format),
+            (None, None) => return Ok(None),
+        };
         if self.value(node.inputs[0])?.levels.is_none() {
             return self.without_codes(node.inputs[1]);
         }
-        let weights = or_refuse!(
+        let mut weights = or_refuse!(
             self.weights(node.inputs[1], 0)?.ok_or("its weights are no codes of 8 bits")
         );
-        let spec = &op.pool_spec;
         refuse_if!(
-            spec.data_format != DataFormat::NCHW || op.kernel_fmt != KernelFormat::OIHW,
-            "its data is {:?} and its weights are {:?}, but must be NCHW and OIHW",
-            spec.data_format,
-            op.kernel_fmt
+            spec.data_format != DataFormat::NCHW || format != KernelFormat::OIHW,
+            "its data is {:?} and its weights are {format:?}, but must be NCHW and OIHW",
+            spec.data_format
         );
         let bias =
             or_refuse!(self.bias(node, spec.output_channels)?.ok_or("its bias is no constant"));
-        let layer = QuantizedLayer {
-            spec: PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() },
-            group: op.group,
-            scales: weights.scales(),
-            codes: weights.codes,
-            bias,
-            upsampling: None,
-        };
-        self.layer(node, layer, ChannelsLast)
-    }
-
-    fn transposed_convolution(&mut self, node: &'a TypedNode) -> Found<Translated> {
-        rule_if_some!(op = node.op_as::<Deconv>());
-        if self.value(node.inputs[0])?.levels.is_none() {
-            return self.without_codes(node.inputs[1]);
+        let mut spec = PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() };
+        let mut upsampled = None;
+        if let Some(op) = transposed {
+            let upsampling = or_refuse!(Upsampling::new(op));
+            let part = upsampling.whole();
+            spec = upsampling.convolution(&part, DataFormat::NHWC);
+            weights.codes = upsampling.weights::<i8>(&part, &weights.codes)?;
+            upsampled = Some((upsampling, part));
         }
-        let weights = or_refuse!(
-            self.weights(node.inputs[1], 0)?.ok_or("its weights are no codes of 8 bits")
-        );
-        let bias = or_refuse!(
-            self.bias(node, op.pool_spec.output_channels)?.ok_or("its bias is no constant")
-        );
-        let format = op.pool_spec.data_format;
-        refuse_if!(format != DataFormat::NCHW, "its data is {format:?}, but must be NCHW");
-        let upsampling = or_refuse!(Upsampling::new(op));
-        let part = upsampling.whole();
-        let layer = QuantizedLayer {
-            spec: upsampling.convolution(&part, DataFormat::NHWC),
-            group: 1,
-            codes: upsampling.weights::<i8>(&part, &weights.codes)?,
-            scales: weights.scales(),
-            bias,
-            upsampling: Some((upsampling, part)),
-        };
-        self.layer(node, layer, ChannelsLast)
+        self.layer(node, spec, group, weights, bias, upsampled)
     }
 
     /// The third input of a node, for each of so many channels.
@@ -314,69 +270,64 @@ impl<'a> QuantizedTranslation<'a> {
         Ok(Some(of_channels(&*bias.cast_to::<f32>()?, channels)?))
     }
 
-    /// A layer of weights, with what follows it. `layout` is that of the data and of the output.
+    /// A layer of weights, with what follows it: its channels become those of the result, or pixels, if they are upsampled.
     fn layer(
         &mut self,
         node: &'a TypedNode,
-        layer: QuantizedLayer,
-        layout: CodeLayout,
+        spec: PoolSpec,
+        group: usize,
+        weights: QuantizedWeights,
+        bias: Vec<f32>,
+        upsampled: Option<(Upsampling, PhaseGroup)>,
     ) -> Found<Translated> {
-        let QuantizedLayer { spec, group, codes: weights, scales, bias, upsampling } = layer;
-        let Some(scales) = scales else {
+        let layout = if spec.rank() > 0 { ChannelsLast } else { AsNumbers };
+        let Some(mut scales) = weights.scales(bias) else {
             refuse!("the scales of its weights are not those of output channels");
         };
-        let Some((codes, levels)) = self.codes(node.inputs[0], layout)? else {
+        let Some((codes, data)) = self.codes(node.inputs[0], layout)? else {
             refuse!("its data has other levels for each index of an axis that is not the channels");
         };
         let axis = channel_axis(layout, node.outputs[0].fact.rank());
         let mut chain = Chain::new(self.source, node);
-        let mut line = ScaleAndBias { scales, bias };
-        line.take_arithmetic(&mut chain, axis)?;
+        take_arithmetic(&mut scales, &mut chain, axis)?;
         let activation = chain.activation()?;
-        let mut second = ScaleAndBias::identity(line.bias.len());
-        let is_second = second.take_arithmetic(&mut chain, axis)?;
-        let mut second = is_second.then(|| second.lines());
+        let mut second = vec![[1., 0.]; scales.len()];
+        let is_second = take_arithmetic(&mut second, &mut chain, axis)?;
+        let mut second = is_second.then_some(second);
         let output = self.take_levels(&mut chain, layout)?;
-        if let Some((_, part)) = &upsampling {
+        if let Some((_, part)) = &upsampled {
             refuse_if!(
                 output.as_ref().is_some_and(|levels| !levels.are_the_same()),
                 "channels of its output have different levels"
             );
-            line.bias = part.repeated(&line.bias);
-            if line.scales.len() > 1 {
-                line.scales = part.repeated(&line.scales);
-            }
+            scales = part.repeated(&scales);
             second = second.map(|second| part.repeated(&second));
         }
-        let addition = match (&output, &upsampling) {
+        let addition = match (&output, &upsampled) {
             (Some(_), None) => self.addition(&mut chain, layout)?,
             _ => None,
         };
+        let (others, addition) = addition.unzip();
+        let last = addition.as_ref().map_or(&output, |addition| &addition.output).clone();
+        let weights = weights.codes;
         let description = LayerDescription {
             spec,
             group,
-            data: &levels,
-            weights: &weights,
-            scales: &line.scales,
-            bias: &line.bias,
+            data,
+            weights,
+            scales,
             activation,
-            second: second.as_deref(),
-            output: output.as_deref(),
-            addition: addition.as_ref().map(|addition| ResidualOperand {
-                others: &addition.levels,
-                limits: addition.limits,
-                output: addition.output.as_deref(),
-            }),
+            second,
+            output,
+            addition,
         };
         if let Some(reason) = description.refusal() {
             refuse!("{reason}");
         }
         let op = QuantizedConvolution::new(&description)?;
-        if let Some(FusedAddition { codes: others, output, .. }) = addition {
-            return self.finish(&chain, op, &[codes, others], output, layout);
-        }
-        let Some((upsampling, _)) = upsampling else {
-            return self.finish(&chain, op, &[codes], output, layout);
+        let Some((upsampling, _)) = upsampled else {
+            let inputs: TVec<OutletId> = [codes].into_iter().chain(others).collect();
+            return self.replace(&chain, op, &inputs, last, layout);
         };
         let by = op.name();
         let name = &node.name;
@@ -384,17 +335,21 @@ impl<'a> QuantizedTranslation<'a> {
         let after = &node.outputs[0].fact.shape[2..];
         let before = self.target.outlet_fact(outlet)?.shape[1..1 + after.len()].to_vec();
         let mut ops = upsampling.ops(DataFormat::NHWC, &before, after);
-        let Some(last) = ops.pop() else { bail!("channels become no pixels") };
+        let Some(last_op) = ops.pop() else { bail!("channels become no pixels") };
         for op in ops {
             outlet = self.wire(&format!("{name}.pixels"), op, &[outlet])?;
         }
-        self.finish(&chain, last, &[outlet], output, layout)?;
+        self.replace(&chain, last_op, &[outlet], last, layout)?;
         Ok(Some(Translated::Done(by)))
     }
 
     /// Takes over a sum of the chain, which ends with codes, and of other codes that are there already; with its limits and the
     /// codes that are made of it.
-    fn addition(&mut self, chain: &mut Chain<'a>, layout: CodeLayout) -> Found<FusedAddition> {
+    fn addition(
+        &mut self,
+        chain: &mut Chain<'a>,
+        layout: CodeLayout,
+    ) -> Found<(OutletId, ResidualOperand)> {
         let mut longer = chain.clone();
         if scale_of(longer.last()).is_some() {
             rule_if_some!((node, _) = longer.successor()?);
@@ -406,12 +361,12 @@ impl<'a> QuantizedTranslation<'a> {
         rule_if_some!(operand = next.operand);
         rule_if!(self.source.outlet_fact(operand)?.shape == next.node.outputs[0].fact.shape);
         rule_if!(self.values.contains_key(&operand));
-        rule_if_some!((codes, levels) = self.codes(operand, layout)?);
+        rule_if_some!((codes, others) = self.codes(operand, layout)?);
         longer.push(next.node);
         let limits = limits_of(&mut longer)?;
         let output = self.take_levels(&mut longer, layout)?;
         *chain = longer;
-        Ok(Some(FusedAddition { codes, levels, limits, output }))
+        Ok(Some((codes, ResidualOperand { others, limits, output })))
     }
 
     /// A layer whose data has no codes. If its weights have some, it is worth a word.
@@ -461,10 +416,7 @@ impl<'a> QuantizedTranslation<'a> {
         );
         let (format, padding) = (DataFormat::NHWC, PaddingSpec::Valid);
         let spec = PoolSpec::new(format, tvec![], padding, None, None, inputs, outputs);
-        let (scales, bias) = (weights.scales(), vec![0.; outputs]);
-        let layer =
-            QuantizedLayer { spec, group: 1, codes: weights.codes, scales, bias, upsampling: None };
-        self.layer(node, layer, AsNumbers)
+        self.layer(node, spec, 1, weights, vec![0.; outputs], None)
     }
 
     fn max_pool(&mut self, node: &'a TypedNode) -> Found<Translated> {
@@ -488,7 +440,7 @@ impl<'a> QuantizedTranslation<'a> {
         let spec = PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() };
         let chain = Chain::new(self.source, node);
         let op = QuantizedMaxPool { spec };
-        self.finish(&chain, op, &[codes], Some(levels), ChannelsLast)
+        self.replace(&chain, op, &[codes], Some(levels), ChannelsLast)
     }
 
     /// The sum over all pixels, which may be divided by their number.
@@ -502,7 +454,7 @@ impl<'a> QuantizedTranslation<'a> {
         let factor = chain.arithmetic::<Mul>(0..0)?.map_or(1., |factors| factors[0]);
         let output = self.take_levels(&mut chain, ChannelsLast)?;
         let op = QuantizedSum { levels, factor, output: output.clone() };
-        self.finish(&chain, op, &[codes], output, ChannelsLast)
+        self.replace(&chain, op, &[codes], output, ChannelsLast)
     }
 
     fn arithmetic(&mut self, node: &'a TypedNode) -> Found<Translated> {
@@ -534,7 +486,7 @@ impl<'a> QuantizedTranslation<'a> {
         let output = self.take_levels(&mut chain, layout)?;
         let levels = [levels_a, levels_b];
         let op = QuantizedArithmetic::new(operation, limits, levels, output.clone(), channels);
-        self.finish(&chain, op, &[codes_a, codes_b], output, layout)
+        self.replace(&chain, op, &[codes_a, codes_b], output, layout)
     }
 
     /// Functions of one number between codes: each code becomes another one.
@@ -564,7 +516,7 @@ impl<'a> QuantizedTranslation<'a> {
         let results: &[f32; 256] = results.as_slice::<f32>()?.try_into()?;
         let (codes, layout) = value.codes.any()?;
         let op = Requantize::of_function(from, to.clone(), results);
-        self.finish(&chain, op, &[codes], Some(to), layout)
+        self.replace(&chain, op, &[codes], Some(to), layout)
     }
 
     /// Which input a node makes something of, number by number, if all others are one constant each.
@@ -624,7 +576,7 @@ impl<'a> QuantizedTranslation<'a> {
             pads[1..].rotate_left(1);
         }
         let chain = Chain::new(self.source, node);
-        self.finish(&chain, Pad { pads, mode }, &[codes], Some(levels), layout)
+        self.replace(&chain, Pad { pads, mode }, &[codes], Some(levels), layout)
     }
 
     /// What moves elements and does nothing else.
@@ -655,7 +607,7 @@ impl<'a> QuantizedTranslation<'a> {
             inputs.push(codes);
         }
         let chain = Chain::new(self.source, node);
-        self.finish(&chain, op, &inputs, Some(levels), layout)?;
+        self.replace(&chain, op, &inputs, Some(levels), layout)?;
         Ok(Some(Translated::Moved))
     }
 
@@ -694,7 +646,7 @@ impl<'a> QuantizedTranslation<'a> {
         for op in ops {
             codes = self.wire(&format!("{}.shuffle", chain.last().name), op, &[codes])?;
         }
-        self.finish(&chain, last, &[codes], Some(levels.clone()), ChannelsLast)?;
+        self.replace(&chain, last, &[codes], Some(levels.clone()), ChannelsLast)?;
         Ok(Some(Translated::Moved))
     }
 
@@ -704,7 +656,7 @@ impl<'a> QuantizedTranslation<'a> {
         rule_if!(value.numbers.of_model.is_none());
         rule_if_some!(numbers = value.numbers.channels_last);
         rule_if_some!(op = self.with_channels_last(node)?);
-        self.finish(&Chain::new(self.source, node), op, &[numbers], None, ChannelsLast)?;
+        self.replace(&Chain::new(self.source, node), op, &[numbers], None, ChannelsLast)?;
         Ok(Some(Translated::Moved))
     }
 

@@ -1,52 +1,35 @@
 //! Weights, and what sums of products with them become.
 
 use tract_core::internal::*;
-use tract_core::ops::math::Mul;
+use tract_core::ops::math::{Add, Mul};
 
 use super::QuantizedTranslation;
 use crate::compressed::{DequantizedConst, combine};
 use crate::transform::chain::Chain;
 use crate::transform::found::{Found, sizes};
 
-/// What sums of products become: a scale and a bias for each channel.
-pub(super) struct ScaleAndBias {
-    /// One for each channel, or one for all.
-    pub scales: Vec<f32>,
-    pub bias: Vec<f32>,
-}
-
-impl ScaleAndBias {
-    /// What changes nothing.
-    pub fn identity(channels: usize) -> ScaleAndBias {
-        ScaleAndBias { scales: vec![1.; channels], bias: vec![0.; channels] }
-    }
-
-    /// Both of each channel.
-    pub fn lines(&self) -> Vec<[f32; 2]> {
-        self.scales.iter().zip(&self.bias).map(|(scale, bias)| [*scale, *bias]).collect()
-    }
-
-    /// Takes over numbers that are added to channels, or multiplied with them. Whether there are some.
-    pub fn take_arithmetic(&mut self, chain: &mut Chain, axis: usize) -> TractResult<bool> {
-        let mut is_any = false;
-        loop {
-            while chain.take_added(axis..axis + 1, &mut self.bias)? {
-                is_any = true;
+/// Takes over numbers that are added to channels, or multiplied with them, into a factor and an addend for each channel. Whether there are
+/// some.
+pub(super) fn take_arithmetic(
+    scales: &mut [[f32; 2]],
+    chain: &mut Chain,
+    axis: usize,
+) -> TractResult<bool> {
+    let mut is_any = false;
+    loop {
+        let mut longer = chain.clone();
+        if let Some(addends) = longer.arithmetic::<Add>(axis..axis + 1)? {
+            scales.iter_mut().zip(addends).for_each(|([_, sum], addend)| *sum += addend);
+        } else if let Some(factors) = longer.arithmetic::<Mul>(axis..axis + 1)?
+            && factors.iter().all(|factor| factor.is_finite())
+        {
+            for (both, factor) in scales.iter_mut().zip(factors) {
+                *both = both.map(|number| number * factor);
             }
-            let mut longer = chain.clone();
-            let Some(factors) = longer.arithmetic::<Mul>(axis..axis + 1)? else {
-                return Ok(is_any);
-            };
-            if !factors.iter().all(|factor| factor.is_finite()) {
-                return Ok(is_any);
-            }
-            let scale = |channel: usize| self.scales[channel % self.scales.len()];
-            self.scales =
-                factors.iter().enumerate().map(|(channel, it)| scale(channel) * it).collect();
-            self.bias.iter_mut().zip(&factors).for_each(|(bias, factor)| *bias *= factor);
-            *chain = longer;
-            is_any = true;
+        } else {
+            return Ok(is_any);
         }
+        (*chain, is_any) = (longer, true);
     }
 }
 
@@ -180,11 +163,12 @@ impl QuantizedWeights {
         change.change_tensor(&mut self.codes, false)
     }
 
-    /// The scales for each index along the first axis, or one for all, if they differ along no other axis.
-    pub fn scales(&self) -> Option<Vec<f32>> {
+    /// For each index along the first axis its scale, with the bias of that. None if scales differ along another axis.
+    pub fn scales(&self, bias: Vec<f32>) -> Option<Vec<[f32; 2]>> {
         let is_of_axis = self.scale.shape().iter().skip(1).all(|size| *size == 1);
-        let scales = self.scale.try_as_plain_ram().ok()?.as_slice::<f32>().ok()?.to_vec();
-        is_of_axis.then_some(scales)
+        let scales = self.scale.try_as_plain_ram().ok()?.as_slice::<f32>().ok()?;
+        let both = bias.into_iter().zip(scales.iter().cycle());
+        is_of_axis.then(|| both.map(|(bias, scale)| [*scale, bias]).collect())
     }
 }
 
