@@ -22,7 +22,7 @@ mod x86;
 
 use std::sync::OnceLock;
 
-use pulp::{Arch, WithSimd};
+use pulp::{Simd, WithSimd};
 
 pub(crate) use extremes::{max_or_second, min_or_second};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -67,6 +67,36 @@ pub(crate) enum Instructions {
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
     Simd128(Simd128),
 }
+
+/// Runs an expression with the proof that there is. That of tiles is the one of their vectors.
+macro_rules! with_isa {
+    ($instructions:expr, $isa:ident => $run:expr) => {
+        match $instructions {
+            $crate::isa::Instructions::Portable($isa) => $run,
+            #[cfg(target_arch = "x86_64")]
+            $crate::isa::Instructions::Avx2($isa) => $run,
+            #[cfg(target_arch = "x86_64")]
+            $crate::isa::Instructions::AvxVnni($isa) => $run,
+            #[cfg(target_arch = "x86_64")]
+            $crate::isa::Instructions::Avx512($isa) => $run,
+            #[cfg(target_arch = "x86_64")]
+            $crate::isa::Instructions::Avx512Vnni($isa) => $run,
+            #[cfg(target_arch = "x86_64")]
+            $crate::isa::Instructions::Amx(isa) => {
+                let $isa = isa.avx512_vnni();
+                $run
+            }
+            #[cfg(target_arch = "aarch64")]
+            $crate::isa::Instructions::Neon($isa) => $run,
+            #[cfg(target_arch = "aarch64")]
+            $crate::isa::Instructions::NeonDot($isa) => $run,
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            $crate::isa::Instructions::Simd128($isa) => $run,
+        }
+    };
+}
+
+pub(crate) use with_isa;
 
 impl PartialEq for Instructions {
     fn eq(&self, other: &Instructions) -> bool {
@@ -114,35 +144,12 @@ impl Instructions {
         *BEST.get_or_init(|| Instructions::all().pop().unwrap_or(Instructions::Portable(Portable)))
     }
 
-    /// The vectors of pulp that these instructions have.
-    pub fn vectors(self) -> Vectors {
-        Vectors(match self {
-            Instructions::Portable(_) => Arch::Scalar,
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2(isa) => Arch::V3(isa.pulp()),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::AvxVnni(isa) => Arch::V3(isa.avx2().pulp()),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512(isa) => Arch::V4(isa.pulp()),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512Vnni(isa) => Arch::V4(isa.pulp()),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Amx(isa) => Arch::V4(isa.avx512_vnni().pulp()),
-            #[cfg(target_arch = "aarch64")]
-            Instructions::Neon(isa) => Arch::Neon(isa.pulp()),
-            #[cfg(target_arch = "aarch64")]
-            Instructions::NeonDot(isa) => Arch::Neon(isa.pulp()),
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Instructions::Simd128(isa) => isa.arch(),
-        })
-    }
-
     /// The vectors of 256 bits, if there are some.
     #[cfg(target_arch = "x86_64")]
     pub fn avx2(self) -> Option<Avx2> {
         match self {
             Instructions::Avx2(isa) => Some(isa),
-            Instructions::AvxVnni(isa) => Some(isa.avx2()),
+            Instructions::AvxVnni(isa) => Some(isa.plain()),
             Instructions::Avx512(isa) => Some(isa.avx2()),
             _ => self.avx512_vnni().map(|isa| isa.avx2()),
         }
@@ -194,64 +201,32 @@ impl Instructions {
 
     /// How many numbers of 32 bits a vector has.
     pub fn lanes(self) -> usize {
-        match self {
-            Instructions::Portable(_) => 8,
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2(_) | Instructions::AvxVnni(_) => 8,
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512(_) | Instructions::Avx512Vnni(_) | Instructions::Amx(_) => 16,
-            #[cfg(target_arch = "aarch64")]
-            Instructions::Neon(_) | Instructions::NeonDot(_) => 8,
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Instructions::Simd128(_) => 8,
+        fn count<L: Lanes<N>, const N: usize>(_: L) -> usize {
+            N
         }
+        with_isa!(self, isa => count(isa))
     }
 
     /// Runs what needs no more than [`Lanes`].
     pub fn run<B: OnLanes>(self, body: B) {
-        match self {
-            Instructions::Portable(isa) => isa.enter(OnAny::<_, 8>(body)),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2(isa) => isa.enter(OnAny::<_, 8>(body)),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::AvxVnni(isa) => isa.avx2().enter(OnAny::<_, 8>(body)),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512(isa) => isa.enter(OnAny::<_, 16>(body)),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512Vnni(isa) => isa.avx512().enter(OnAny::<_, 16>(body)),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Amx(isa) => isa.avx512_vnni().avx512().enter(OnAny::<_, 16>(body)),
-            #[cfg(target_arch = "aarch64")]
-            Instructions::Neon(isa) => isa.enter(OnAny::<_, 8>(body)),
-            #[cfg(target_arch = "aarch64")]
-            Instructions::NeonDot(isa) => isa.neon().enter(OnAny::<_, 8>(body)),
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Instructions::Simd128(isa) => isa.enter(OnAny::<_, 8>(body)),
-        }
+        with_isa!(self, isa => isa.plain().enter(OnAny(body)))
     }
 }
 
 /// The vectors of single precision of the machine, found once.
 #[derive(Debug, Clone, Copy)]
-pub struct Vectors(Arch);
+pub struct Vectors(Instructions);
 
 impl Vectors {
     /// The widest that this machine has.
     pub fn detect() -> Vectors {
-        Instructions::detect().vectors()
+        Vectors(Instructions::detect())
     }
 
     /// Runs what is compiled for each kind of vectors.
     pub fn run<L: WithSimd>(self, body: L) -> L::Output {
-        match self.0 {
-            // pulp would put instructions into the module that an engine may not have.
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            arch => wasm::dispatch(arch, body),
-            #[cfg(all(target_arch = "wasm32", not(target_feature = "simd128")))]
-            _ => pulp::Simd::vectorize(pulp::Scalar, body),
-            #[cfg(not(target_arch = "wasm32"))]
-            arch => arch.dispatch(body),
-        }
+        // Not by pulp's own choice: it would put instructions into a module of WebAssembly that an engine may not have.
+        with_isa!(self.0, isa => Simd::vectorize(isa.pulp(), body))
     }
 }
 

@@ -32,14 +32,15 @@ impl NeonDot {
         let neon = Neon::detect()?;
         is_aarch64_feature_detected!("dotprod").then_some(NeonPairs(neon.0))
     }
-
-    #[inline(always)]
-    pub fn neon(self) -> Neon {
-        NeonPairs(self.0)
-    }
 }
 
 impl<const DOT: bool> NeonPairs<DOT> {
+    /// Without dot products of bytes.
+    #[inline(always)]
+    pub fn plain(self) -> Neon {
+        NeonPairs(self.0)
+    }
+
     /// The same instructions for pulp.
     #[inline(always)]
     pub fn pulp(self) -> pulp::aarch64::Neon {

@@ -9,6 +9,23 @@ use super::{Isa, Lanes, On, put_first};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portable;
 
+impl Portable {
+    #[cfg(any(test, not(all(target_arch = "wasm32", target_feature = "simd128"))))]
+    pub fn pulp(self) -> pulp::Scalar {
+        pulp::Scalar::new()
+    }
+
+    /// `wasm.rs` says why.
+    #[cfg(not(any(test, not(all(target_arch = "wasm32", target_feature = "simd128")))))]
+    pub fn pulp(self) -> super::wasm::OfPulp {
+        unreachable!("there are vectors of 128 bits")
+    }
+
+    pub fn plain(self) -> Portable {
+        self
+    }
+}
+
 impl Isa for Portable {
     #[cfg(any(test, not(all(target_arch = "wasm32", target_feature = "simd128"))))]
     fn enter<B: On<Portable>>(self, body: B) {

@@ -6,12 +6,12 @@
 
 use std::arch::wasm32::*;
 
+use pulp::Simd;
 use pulp::bytemuck::{Pod, cast};
-use pulp::{Arch, Simd, WithSimd};
 #[cfg(target_feature = "relaxed-simd")]
-use pulp::{Arch::RelaxedSimd as InArch, wasm::RelaxedSimd as OfPulp};
+pub(super) use pulp::wasm::RelaxedSimd as OfPulp;
 #[cfg(not(target_feature = "relaxed-simd"))]
-use pulp::{Arch::Simd128 as InArch, wasm::Simd128 as OfPulp};
+pub(super) use pulp::wasm::Simd128 as OfPulp;
 
 use super::macros::methods;
 use super::{Isa, Lanes, On, ROUNDER, put_first};
@@ -31,18 +31,8 @@ impl Simd128 {
         self.0
     }
 
-    pub fn arch(self) -> Arch {
-        InArch(self.0)
-    }
-}
-
-/// Runs what is compiled for the vectors of the module. `Arch::dispatch` would put all that pulp knows into it.
-pub(super) fn dispatch<B: WithSimd>(arch: Arch, body: B) -> B::Output {
-    match arch {
-        InArch(simd) => Simd::vectorize(simd, body),
-        #[cfg(test)]
-        Arch::Scalar => Simd::vectorize(pulp::Scalar, body),
-        other => unreachable!("{other:?} is not compiled"),
+    pub fn plain(self) -> Simd128 {
+        self
     }
 }
 

@@ -43,14 +43,15 @@ impl AvxVnni {
         let avx2 = Avx2::detect()?;
         is_x86_feature_detected!("avxvnni").then_some(Avx256(avx2.0))
     }
-
-    #[inline(always)]
-    pub fn avx2(self) -> Avx2 {
-        Avx256(self.0)
-    }
 }
 
 impl<const VNNI: bool> Avx256<VNNI> {
+    /// Without VNNI.
+    #[inline(always)]
+    pub fn plain(self) -> Avx2 {
+        Avx256(self.0)
+    }
+
     /// The same instructions for pulp.
     #[inline(always)]
     pub fn pulp(self) -> V3 {
@@ -70,14 +71,15 @@ impl Avx512Vnni {
         let avx512 = Avx512::<false>::detect()?;
         is_x86_feature_detected!("avx512vnni").then_some(Avx512(avx512.0))
     }
-
-    #[inline(always)]
-    pub fn avx512(self) -> Avx512<false> {
-        Avx512(self.0)
-    }
 }
 
 impl<const VNNI: bool> Avx512<VNNI> {
+    /// Without VNNI.
+    #[inline(always)]
+    pub fn plain(self) -> Avx512<false> {
+        Avx512(self.0)
+    }
+
     /// The same instructions for pulp.
     #[inline(always)]
     pub fn pulp(self) -> V4 {

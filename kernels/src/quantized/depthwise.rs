@@ -7,7 +7,7 @@
 use super::finish::{Epilogue, OutputRows, TileSums};
 use super::vectors::{CodeLanes, TapLanes, channel_of_lane, load_sums};
 use super::window::ChannelsLastWindow;
-use crate::isa::{Instructions, On};
+use crate::isa::{Instructions, On, with_isa};
 use crate::product::row_panels;
 
 /// The kernel of each channel, packed: for a block of channels, the weights of some taps of a column at a time.
@@ -148,25 +148,7 @@ const PIXELS: usize = 4;
 impl<'a> DepthwiseTask<'a> {
     /// Computes all pixels.
     pub fn multiply(&mut self) {
-        match self.kernels.instructions {
-            Instructions::Portable(isa) => self.multiply_on::<_, 2, 8>(isa),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2(isa) => self.multiply_on::<_, 2, 8>(isa),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::AvxVnni(isa) => self.multiply_on::<_, 4, 8>(isa),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512(isa) => self.multiply_on::<_, 2, 16>(isa),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512Vnni(isa) => self.multiply_on::<_, 4, 16>(isa),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Amx(isa) => self.multiply_on::<_, 4, 16>(isa.avx512_vnni()),
-            #[cfg(target_arch = "aarch64")]
-            Instructions::Neon(isa) => self.multiply_on::<_, 2, 8>(isa),
-            #[cfg(target_arch = "aarch64")]
-            Instructions::NeonDot(isa) => self.multiply_on::<_, 4, 8>(isa),
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Instructions::Simd128(isa) => self.multiply_on::<_, 2, 8>(isa),
-        }
+        with_isa!(self.kernels.instructions, isa => self.multiply_on(isa));
     }
 
     fn multiply_on<L: TapLanes<T, N>, const T: usize, const N: usize>(&mut self, lanes: L) {
