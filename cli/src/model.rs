@@ -163,7 +163,7 @@ impl Loaded {
     fn into_typed(self) -> TractResult<TypedModel> {
         let mut typed = self.make(|model| model.into_typed())?;
         restart_loops(&mut typed);
-        guard_downsamples(&mut typed)?;
+        guard_downsamples(&mut typed, 0)?;
         Ok(typed)
     }
 }

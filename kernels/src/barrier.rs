@@ -30,7 +30,7 @@ impl_op!(Barrier, "Barrier");
 impl_pass_through!(Barrier, op_out_of_plan);
 
 /// Puts a [`Barrier`] where a `Downsample` would come to an operator that it must not pass: one that is there, or one that tract makes
-/// of the stride of a convolution.
+/// of the stride of a convolution. The nodes before the `first` one have their barriers already.
 ///
 /// The readers of this project do so, and so does [`KernelsTransform`](crate::KernelsTransform). A model that comes from
 /// elsewhere needs it before it is decluttered without kernels.
@@ -38,16 +38,7 @@ impl_pass_through!(Barrier, op_out_of_plan);
 /// # Errors
 ///
 /// The facts of a node do not fit its operator.
-pub fn guard_downsamples(model: &mut TypedModel) -> TractResult<()> {
-    guard_downsamples_of(model, 0)
-}
-
-/// [`guard_downsamples`] for the nodes from a number on.
-///
-/// # Errors
-///
-/// As [`guard_downsamples`].
-pub fn guard_downsamples_of(model: &mut TypedModel, first: usize) -> TractResult<()> {
+pub fn guard_downsamples(model: &mut TypedModel, first: usize) -> TractResult<()> {
     let mut reached: Vec<(InletId, usize)> = vec![];
     for node in model.nodes().iter().skip(first) {
         let inlet = InletId::new(node.id, 0);
@@ -237,7 +228,7 @@ mod tests {
                 let plain = model(&dims(shape), op.clone(), by_convolution, axis)?;
                 let expected = plain.clone().into_runnable()?.run(data.clone())?;
                 let mut guarded = plain.clone();
-                guard_downsamples(&mut guarded)?;
+                guard_downsamples(&mut guarded, 0)?;
                 // What tract can do is left to it.
                 let is_held = guarded.nodes().iter().any(|node| node.op_is::<Barrier>());
                 assert_eq!(is_held, held.contains(&axis), "{}", doing());

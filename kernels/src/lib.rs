@@ -132,7 +132,7 @@ mod transposition;
 mod window;
 
 pub use attention::{AppendToPages, Attention, CachePrecision, PageFormat, PagedFactor};
-pub use barrier::{Barrier, guard_downsamples, guard_downsamples_of};
+pub use barrier::{Barrier, guard_downsamples};
 pub use compressed::{DequantizedConst, Format, combine};
 pub use grouped::GroupedProduct;
 pub use isa::Vectors;

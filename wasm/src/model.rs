@@ -190,7 +190,7 @@ fn typed(reader: &Onnx, proto: &ModelProto, shapes: &[String]) -> TractResult<Ty
     }
     let mut model = model.into_typed()?;
     restart_loops(&mut model);
-    guard_downsamples(&mut model)?;
+    guard_downsamples(&mut model, 0)?;
     Ok(model)
 }
 

@@ -11,7 +11,7 @@ use tract_core::ops::konst::Const;
 use tract_core::ops::source::TypedSource;
 use tract_openvino::tract_onnx::tract_hir::internal::*;
 use tract_openvino_kernels::checks::checked_volume;
-use tract_openvino_kernels::guard_downsamples_of;
+use tract_openvino_kernels::guard_downsamples;
 
 use crate::context::{NotKnown, SizesOfARun, tdims};
 use crate::shortened::{shortened, shortened_name};
@@ -273,7 +273,7 @@ impl InferenceOp for OpenVinoNode {
         let before = target.nodes().len();
         let outlets = put_into(target, &model, &inputs, self.0.has_state)?;
         bind_symbols_of(target, before)?;
-        guard_downsamples_of(target, before)?;
+        guard_downsamples(target, before)?;
         // A node's outputs have names of their own: those of inputs and of other nodes stay.
         let mut named = tvec!();
         for outlet in outlets {

@@ -142,7 +142,7 @@ fn translate_network(
     bind_symbols(model, &HashSet::new())?;
     drop_unused_indices(model)?;
     move_biases(model)?;
-    guard_downsamples(model)?;
+    guard_downsamples(model, 0)?;
     translation.budget().take_computed(model)
 }
 

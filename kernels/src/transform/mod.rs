@@ -160,11 +160,11 @@ impl KernelsTransform {
             quantized::translate(&session, model)?;
         }
         self.apply(&session, Phase::AsRead, model)?;
-        guard_downsamples(model)?;
+        guard_downsamples(model, 0)?;
         declutter_without(&[LATER_PASS, LEFT_OUT]).optimize(model)?;
         self.apply(&session, Phase::BeforeAxisMoves, model)?;
         // Rules change axes, too.
-        guard_downsamples(model)?;
+        guard_downsamples(model, 0)?;
         declutter_without(&[LEFT_OUT]).optimize(model)?;
         self.apply(&session, Phase::Decluttered, model)?;
         self.apply(&session, Phase::Rest, model)?;

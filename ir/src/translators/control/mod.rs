@@ -97,7 +97,7 @@ impl BodyModel {
         wire_assignments(&mut self.model, &mut outlets, translation.dimensions, &mut variables)?;
         translation.own(variables.ids().cloned(), &place)?;
         bind_symbols(&mut self.model, &self.outer)?;
-        guard_downsamples(&mut self.model)?;
+        guard_downsamples(&mut self.model, 0)?;
         Ok(outlets)
     }
 

@@ -442,7 +442,7 @@ fn strides_of_one_pixel() {
     let padding = PaddingSpec::Valid;
     let spec = PoolSpec::new(DataFormat::NCHW, tvec![1, 1], padding, None, strides, 3, 12);
     let conv = net.wire(Conv::new(spec, KernelFormat::OIHW, 1, None), &[coded, weights, bias]);
-    guard_downsamples(&mut net.model).unwrap();
+    guard_downsamples(&mut net.model, 0).unwrap();
     let operators = net.operators(conv);
     assert_eq!(count(&operators, "QuantizedConvolution"), 1, "{operators:?}");
     net.check(&[conv], &input);
