@@ -8,6 +8,7 @@ use tract_core::ops::konst::Const;
 use super::format::Format;
 use crate::checks;
 use crate::lazy::LazyTensor;
+use crate::strided::{StridedAxis, broadcast_strides, row_begins};
 
 /// A constant of type `f32` that is computed from codes: `(codes - zero_point) * scale`.
 ///
@@ -228,31 +229,22 @@ pub fn combine(
         "there are {} numbers, but must be those of shape {shape:?}",
         numbers.len()
     );
-    let mut strides = vec![0; shape.len()];
-    let mut stride = 1usize;
-    for (axis, size) in of_operand.iter().enumerate().rev() {
-        strides[missing + axis] = if *size == 1 { 0 } else { stride };
-        stride = stride.saturating_mul(*size);
+    if numbers.is_empty() {
+        return Ok(());
     }
     let operand = operand.cast_to::<f32>()?;
     let operand = operand.try_as_plain_ram()?.as_slice::<f32>()?;
-    let (&row_len, &step) = match (shape.last(), strides.last()) {
-        (Some(len), Some(step)) => (len, step),
-        _ => (&1, &0),
-    };
-    for (row, numbers) in numbers.chunks_mut(row_len.max(1)).enumerate() {
-        let (mut rest, mut start) = (row, 0);
-        for (size, stride) in shape.iter().zip(&strides).rev().skip(1) {
-            start += rest % size * stride;
-            rest /= size;
-        }
-        if step == 0 {
-            let operand = operand[start];
+    let strides = [&*vec![0; missing], &*broadcast_strides(of_operand)].concat();
+    let axes = shape.iter().zip(&strides).map(|(size, stride)| (*size, [*stride]));
+    let axes: TVec<StridedAxis<[usize; 1]>> = axes.collect();
+    let (&(row, [stride]), outer) = axes.split_last().unwrap_or((&(1, [0]), &[]));
+    for (numbers, begin) in numbers.chunks_mut(row).zip(row_begins(outer, 0, 0)) {
+        if stride == 0 {
+            let operand = operand[begin];
             numbers.iter_mut().for_each(|number| *number = change(*number, operand));
         } else {
-            for (number, operand) in numbers.iter_mut().zip(operand[start..].iter().step_by(step)) {
-                *number = change(*number, *operand);
-            }
+            let both = numbers.iter_mut().zip(&operand[begin..]);
+            both.for_each(|(number, operand)| *number = change(*number, *operand));
         }
     }
     Ok(())
