@@ -46,16 +46,6 @@ impl Reducer {
         }
     }
 
-    #[inline(always)]
-    fn of_numbers(self, so_far: f32, x: f32) -> f32 {
-        match self {
-            Reducer::Sum => so_far + x,
-            Reducer::Product => so_far * x,
-            Reducer::Min => so_far.min(x),
-            Reducer::Max => so_far.max(x),
-        }
-    }
-
     /// Calls a function, whose loops are compiled for each reducer if it is inlined.
     #[inline(always)]
     fn apart<R>(self, function: impl FnOnce(Reducer) -> R) -> R {
@@ -267,7 +257,7 @@ fn short_rows<S: Simd>(simd: S, reducer: Reducer, rows: &[f32], output: &mut [f3
 fn each(reducer: Reducer, rows: &[f32], output: &mut [f32]) {
     for row in rows.chunks_exact(output.len()) {
         for (place, x) in output.iter_mut().zip(row) {
-            *place = reducer.of_numbers(*place, *x);
+            *place = reducer.of(pulp::Scalar::new(), *place, *x);
         }
     }
 }
