@@ -9,7 +9,6 @@ use tract_core::ops::einsum::EinSum;
 use crate::checks::{expect_inputs, volume};
 use crate::cost;
 use crate::memory::{filled_output, floats, zero_output};
-use crate::product::activation::Activation;
 use crate::product::{OperandA, Output, PARTS, PackedB, PackedGemm, Tile, UnpackedB, Vectors};
 use crate::strided::strides;
 use crate::threads::Division;
@@ -296,7 +295,7 @@ impl Contraction {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let (left, right) = (&inputs[self.left], &inputs[self.right]);
         let sizes = self.sizes(left.shape(), right.shape())?.with_rows_of_batch();
-        let UnpackedB { depth, columns, .. } = sizes.right;
+        let UnpackedB { depth, .. } = sizes.right;
         if depth == 0 {
             return zero_output("MatMul", &sizes.shape);
         }
@@ -312,16 +311,8 @@ impl Contraction {
                 OperandA::pack_scratch(&left[first..], sizes.rows.left, rows.len(), depth, tile);
             let first = offset(index, &sizes.batch, |axis| axis.right);
             let right_packed = PackedB::pack_scratch(&right[first..], sizes.right, tile);
-            let product = PackedGemm {
-                left: packed.view(),
-                right: right_packed.view(),
-                next: None,
-                columns: 0..columns,
-                output: Output::matrix(output, sizes.rows.output),
-                bias: None,
-                activation: Activation::Identity,
-            };
-            product.run(vectors);
+            let output = Output::matrix(output, sizes.rows.output);
+            PackedGemm::of(packed.view(), right_packed.view(), output).run(vectors);
             Ok(())
         };
         let fill = |output: &mut [f32]| sizes.for_each(sizes.shares(ROWS), output, multiply);

@@ -162,16 +162,9 @@ impl FullyConnected {
                 let vectors = Vectors::detect();
                 let tile = Tile::of(vectors);
                 let product = |left: OperandA<&[f32]>, columns: Range<usize>, output: Output| {
-                    let product = PackedGemm {
-                        left,
-                        right: weights.view(),
-                        next: None,
-                        columns,
-                        output,
-                        bias: Some(&self.bias),
-                        activation: self.activation,
-                    };
-                    product.run(vectors);
+                    let (bias, activation) = (Some(&self.bias[..]), self.activation);
+                    let product = PackedGemm::of(left, weights.view(), output);
+                    PackedGemm { columns, bias, activation, ..product }.run(vectors);
                     Ok(())
                 };
                 let products = elements.len().saturating_mul(depth);

@@ -78,16 +78,7 @@ fn many_rows(data: &[f32], depth: usize, matrix: &[f32], output: &mut [f32]) -> 
         let matrix = &matrix[range.start * depth..][..range.len() * depth];
         let of = UnpackedB { depth, columns: range.len(), stride: depth, is_transposed: true };
         let right = PackedB::pack_scratch(matrix, of, tile);
-        let product = PackedGemm {
-            left: rows.part(share.rows),
-            right: right.view(),
-            next: None,
-            columns: 0..range.len(),
-            output,
-            bias: None,
-            activation: Activation::Identity,
-        };
-        product.run(vectors);
+        PackedGemm::of(rows.part(share.rows), right.view(), output).run(vectors);
         TractResult::Ok(())
     })
 }

@@ -230,16 +230,10 @@ impl Sequence<'_> {
             let columns = positions.len().next_multiple_of(self.tile.columns).min(self.page);
             let elements = self.keys.page(number, &mut buffer);
             let right = PackedB { depth: self.depth, columns: self.page, elements };
-            let product = PackedGemm {
-                left: queries,
-                right,
-                next: self.keys.next(number, queries.rows),
-                columns: 0..columns,
-                output: Output::matrix(&mut scores[positions.start..], stride),
-                bias: None,
-                activation: Activation::Identity,
-            };
-            product.run(self.vectors);
+            let output = Output::matrix(&mut scores[positions.start..], stride);
+            let next = self.keys.next(number, queries.rows);
+            let product = PackedGemm::of(queries, right, output);
+            PackedGemm { next, columns: 0..columns, ..product }.run(self.vectors);
         }
     }
 

@@ -70,7 +70,17 @@ pub(super) struct PackedGemm<'a> {
     pub activation: Activation,
 }
 
-impl PackedGemm<'_> {
+impl<'a> PackedGemm<'a> {
+    /// The product alone.
+    pub fn of(
+        left: OperandA<&'a [f32]>,
+        right: PackedB<&'a [f32]>,
+        output: Output<'a>,
+    ) -> PackedGemm<'a> {
+        let (columns, activation) = (0..right.columns, Activation::Identity);
+        PackedGemm { left, right, next: None, columns, output, bias: None, activation }
+    }
+
     pub fn run(mut self, vectors: Vectors) {
         let block = Tile::of(vectors).columns;
         let PackedB { depth, columns, elements } = self.right;
