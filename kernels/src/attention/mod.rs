@@ -114,11 +114,10 @@ enum KeysOrValues<'a> {
 
 /// Keys or values of one sequence, in panels: some positions, and the next ones.
 enum PackedKeysOrValues<'a> {
-    Whole(PackedB<Scratch>),
     Shared(&'a [f32]),
     Pages(&'a [Page], PageLayout),
-    /// The numbers of all pages, which have codes.
-    Unpacked(Scratch, PageLayout),
+    /// The numbers of pages of so many elements, which have codes; or of a tensor, which is one.
+    Own(Scratch, usize),
 }
 
 impl<'a> KeysOrValues<'a> {
@@ -137,7 +136,7 @@ impl<'a> KeysOrValues<'a> {
             (Some(shared), _) => return PackedKeysOrValues::Shared(shared.elements(begin)),
             (None, KeysOrValues::Tensor(elements)) => {
                 let packed = PackedB::pack_scratch(from(elements, begin), of, tile);
-                return PackedKeysOrValues::Whole(packed);
+                return PackedKeysOrValues::Own(packed.elements, 0);
             }
             (None, KeysOrValues::Pages(pages)) => pages,
         };
@@ -153,7 +152,7 @@ impl<'a> KeysOrValues<'a> {
                 Instructions::detect().run(UnpackPage { codes, numbers });
             }
         }
-        PackedKeysOrValues::Unpacked(numbers, layout)
+        PackedKeysOrValues::Own(numbers, size)
     }
 }
 
@@ -172,11 +171,8 @@ impl PackedKeysOrValues<'_> {
 
     fn page<'s>(&'s self, number: usize, buffer: &'s mut [f32]) -> &'s [f32] {
         match self {
-            PackedKeysOrValues::Whole(columns) => &columns.elements,
             PackedKeysOrValues::Shared(elements) => elements,
-            PackedKeysOrValues::Unpacked(numbers, layout) => {
-                &numbers[number * layout.page_size()..]
-            }
+            PackedKeysOrValues::Own(numbers, size) => &numbers[number * size..],
             PackedKeysOrValues::Pages(pages, layout) => match pages[number].contents(*layout) {
                 PageContents::Numbers(panels) => panels,
                 PageContents::Codes(codes) => {
@@ -421,19 +417,20 @@ impl Attention {
                 vectors,
                 tile,
             };
-            let masks: TVec<Beginning> = masks
-                .iter()
-                .map(|mask| Beginning::new(mask, rows.0, |strides| place(index, strides)))
-                .collect();
-            let sink = sink.as_ref();
-            let sink = sink.map(|it| Beginning::new(it, rows.0, |strides| place(index, strides)));
+            let addends = masks.iter().chain(&sink).map(|(elements, strides)| {
+                let begin = place(index, &|axis, _| strides[axis]);
+                (&elements[begin..], strides[rows.0])
+            });
+            let addends: TVec<AddendRows> = addends.collect();
             let few = of_output.len().min(FEW);
             let block = ((SCORES / stride).clamp(tile.rows, 64) / tile.rows * tile.rows).max(few);
             let mut part = Scratch::new(block.min(of_output.len()) * stride);
             for first in of_output.clone().step_by(block) {
                 let count_rows = block.min(of_output.end - first);
-                let masks: TVec<AddendRows> = masks.iter().map(|mask| mask.rows(first)).collect();
-                let visible = visible(&masks, count_rows, count);
+                let addends = addends.iter().map(|(it, stride)| (&it[first * stride..], *stride));
+                let addends: TVec<AddendRows> = addends.collect();
+                let (masks, sink) = addends.split_at(masks.len());
+                let visible = visible(masks, count_rows, count);
                 if depth == 0 {
                     // A sum of nothing writes nothing.
                     part.fill(0.);
@@ -446,8 +443,8 @@ impl Attention {
                     stride,
                     columns: visible,
                     scale: self.scale,
-                    masks: &masks,
-                    sink: sink.as_ref().map(|sink| sink.rows(first)),
+                    masks,
+                    sink: sink.first().copied(),
                 });
                 let weights = OperandA::pack_scratch(&part, stride, count_rows, visible, tile);
                 let output = &mut output[(first - of_output.start) * sizes.rows.output..];
@@ -466,29 +463,6 @@ fn from(elements: &[f32], begin: usize) -> &[f32] {
 
 /// What is added to scores, or beside them: its elements, and the distances of neighbours along each axis of the scores.
 type ScoreAddend<'a> = (&'a [f32], TVec<usize>);
-
-/// Where one sequence's part of a `ScoreAddend` begins, and the distance of the elements for its rows.
-struct Beginning<'a> {
-    elements: &'a [f32],
-    begin: usize,
-    stride: usize,
-}
-
-impl<'a> Beginning<'a> {
-    fn new(
-        (elements, strides): &ScoreAddend<'a>,
-        rows: usize,
-        place: impl Fn(&dyn Fn(usize, &AxisStrides) -> usize) -> usize,
-    ) -> Beginning<'a> {
-        let begin = place(&|axis, _| strides[axis]);
-        Beginning { elements, begin, stride: strides[rows] }
-    }
-
-    /// For rows from one on.
-    fn rows(&self, first: usize) -> AddendRows<'a> {
-        (&self.elements[self.begin + first * self.stride..], self.stride)
-    }
-}
 
 /// The distances of neighbours in what is added to scores of this shape, and has so many elements along their last axis.
 fn strides_of(shape: &[usize], scores: &[usize], keys: usize) -> TractResult<TVec<usize>> {
