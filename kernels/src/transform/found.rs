@@ -1,8 +1,6 @@
 //! What rules look for: constants, functions of two numbers, and what is before a node and is done by the operator that replaces
 //! both.
 
-use std::collections::HashSet;
-
 use tract_core::internal::*;
 use tract_core::ops::binary::{BinMiniOp, TypedBinOp};
 use tract_core::ops::einsum::EinSum;
@@ -88,18 +86,6 @@ pub(super) fn dims(sizes: &[usize]) -> TVec<TDim> {
 /// Dimensions as sizes, if all are known.
 pub(super) fn sizes(dims: &[TDim]) -> Option<TVec<usize>> {
     dims.iter().map(|dim| dim.to_usize().ok()).collect()
-}
-
-/// A name that begins with this one, and that no other node has. It is one of the names then.
-pub(super) fn unique_name(names: &mut HashSet<String>, name: &str) -> String {
-    let mut unique = name.to_string();
-    for number in 1.. {
-        if names.insert(unique.clone()) {
-            break;
-        }
-        unique = format!("{name}.{number}");
-    }
-    unique
 }
 
 /// An operator in place of some nodes, of which one gives the result.

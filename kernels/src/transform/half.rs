@@ -5,8 +5,6 @@
 //! computes in single precision, and its result is rounded to half precision once, as ONNX Runtime does it on
 //! processors. What is rounded stays in single precision until an operator needs it that this part does not know.
 
-use std::collections::{HashMap, HashSet};
-
 use tract_core::internal::*;
 use tract_core::ops::array::{
     Gather, GatherElements, GatherNd, MultiBroadcastTo, Pad, PadMode, Slice, Tile, TypedConcat,
@@ -23,8 +21,9 @@ use tract_core::ops::math;
 use tract_core::ops::nn::{Reduce, Reducer, Resize, RmsNorm, Softmax};
 use tract_core::ops::scan::Scan;
 
-use super::found::{Found, is_single, unique_name};
+use super::found::{Found, is_single};
 use super::rule::{Movement, Outcome, Session};
+use super::translation::Translation;
 use crate::product::half::round_to_half;
 
 /// The name of this part, as if it were a rule.
@@ -59,15 +58,18 @@ fn multiplies_in_half(node: &TypedNode) -> bool {
 
 /// A model with the same inputs and outputs, or a body with all of them in single precision, if there is no session.
 fn translated(session: Option<&Session>, source: &TypedModel) -> TractResult<TypedModel> {
-    let target = TypedModel { symbols: source.symbols.clone(), ..TypedModel::default() };
-    let (values, names) = Default::default();
-    let mut translation = HalfTranslation { session, source, target, values, names };
+    let mut translation = HalfTranslation { session, model: Translation::new(source) };
     for input in source.input_outlets()? {
-        translation.input(*input)?;
+        let fact = match source.outlet_fact(*input)? {
+            fact if session.is_none() && is_half(fact) => F32.fact(fact.shape.clone()),
+            fact => fact.without_value(),
+        };
+        let outlet = translation.model.input(*input, fact)?;
+        translation.set(*input, outlet)?;
     }
     for id in source.eval_order()? {
         let node = source.node(id);
-        let is_done = |slot| translation.values.contains_key(&OutletId::new(id, slot));
+        let is_done = |slot| translation.model.values.contains_key(&OutletId::new(id, slot));
         if !(0..node.outputs.len()).all(is_done) {
             translation.node(node).with_context(|| format!("{NAME}, {node}"))?;
         }
@@ -76,18 +78,15 @@ fn translated(session: Option<&Session>, source: &TypedModel) -> TractResult<Typ
     for outlet in source.output_outlets()? {
         let output = translation.form(*outlet, if session.is_some() { F16 } else { F32 })?;
         // An outlet of the target may be several outputs, and has one label only.
+        let target = &mut translation.model.target;
         if let Some(label) = source.outlet_label(*outlet)
-            && translation.target.outlet_label(output).is_none()
+            && target.outlet_label(output).is_none()
         {
-            translation.target.set_outlet_label(output, label.to_string())?;
+            target.set_outlet_label(output, label.to_string())?;
         }
         outputs.push(output);
     }
-    let mut target = translation.target;
-    target.select_output_outlets(&outputs)?;
-    target.properties = source.properties.clone();
-    target.compact()?;
-    Ok(target)
+    translation.model.into_target(&outputs)
 }
 
 /// The forms of a value. One that is not of half precision in the source is the same in both.
@@ -107,11 +106,7 @@ impl PrecisionForms {
 struct HalfTranslation<'a> {
     /// There is none in a body.
     session: Option<&'a Session<'a>>,
-    source: &'a TypedModel,
-    target: TypedModel,
-    values: HashMap<OutletId, PrecisionForms>,
-    /// The names of the target's nodes.
-    names: HashSet<String>,
+    model: Translation<'a, PrecisionForms>,
 }
 
 impl HalfTranslation<'_> {
@@ -121,23 +116,22 @@ impl HalfTranslation<'_> {
         op: impl Into<Box<dyn TypedOp>>,
         inputs: &[OutletId],
     ) -> TractResult<TVec<OutletId>> {
-        let name = unique_name(&mut self.names, name);
-        self.target.wire_node(name, op, inputs)
+        let name = self.model.unique_name(name);
+        self.model.target.wire_node(name, op, inputs)
     }
 
     /// The value as it is in the source, or in single precision where that has half precision.
     fn form(&mut self, outlet: OutletId, dt: DatumType) -> TractResult<OutletId> {
-        let value = self.values.get(&outlet);
-        let mut value = *value.with_context(|| format!("{outlet:?} is not computed yet"))?;
+        let mut value = self.model.value(outlet)?;
         if let Some(wanted) = *value.of(dt) {
             return Ok(wanted);
         }
         let other = value.half.or(value.single).context("it has a form")?;
-        let name = &self.source.node(outlet.node).name;
+        let name = &self.model.source.node(outlet.node).name;
         let form = if dt == F16 { "half" } else { "single" };
         let name = format!("{name}.{form}_{}", outlet.slot);
         // tract folds constants into larger ones up to a limit only.
-        let made = match self.target.outlet_fact(other)?.konst.clone() {
+        let made = match self.model.target.outlet_fact(other)?.konst.clone() {
             Some(constant) => {
                 let constant = constant.cast_to_dt(dt)?.into_owned();
                 self.wire(&name, Const::new(constant.into_arc_tensor())?, &[])?[0]
@@ -145,37 +139,23 @@ impl HalfTranslation<'_> {
             None => self.wire(&name, cast(dt), &[other])?[0],
         };
         *value.of(dt) = Some(made);
-        self.values.insert(outlet, value);
+        self.model.values.insert(outlet, value);
         Ok(made)
     }
 
     fn set(&mut self, outlet: OutletId, found: OutletId) -> TractResult<()> {
-        let is_half = is_half(self.source.outlet_fact(outlet)?);
-        let dt = self.target.outlet_fact(found)?.datum_type;
+        let is_half = is_half(self.model.source.outlet_fact(outlet)?);
+        let dt = self.model.target.outlet_fact(found)?.datum_type;
         let value = PrecisionForms {
             half: (!is_half || dt == F16).then_some(found),
             single: (!is_half || dt == F32).then_some(found),
         };
-        self.values.insert(outlet, value);
+        self.model.values.insert(outlet, value);
         Ok(())
     }
 
-    fn input(&mut self, outlet: OutletId) -> TractResult<()> {
-        let (node, fact) = (self.source.node(outlet.node), self.source.outlet_fact(outlet)?);
-        let fact = match self.session {
-            None if is_half(fact) => F32.fact(fact.shape.clone()),
-            _ => fact.without_value(),
-        };
-        self.names.insert(node.name.clone());
-        let made = self.target.add_source(&node.name, fact)?;
-        if let Some(label) = self.source.outlet_label(outlet) {
-            self.target.set_outlet_label(made, label.to_string())?;
-        }
-        self.set(outlet, made)
-    }
-
     fn node(&mut self, node: &TypedNode) -> TractResult<()> {
-        let facts = self.source.node_input_facts(node.id)?;
+        let facts = self.model.source.node_input_facts(node.id)?;
         let takes_half = facts.iter().any(|fact| is_half(fact));
         let gives_half = node.outputs.iter().any(|output| is_half(&output.fact));
         if let Some(Cast { to }) = node.op_as() {
@@ -190,7 +170,7 @@ impl HalfTranslation<'_> {
             }
         }
         let lacks_half =
-            |outlet: &OutletId| self.values.get(outlet).is_some_and(|it| it.half.is_none());
+            |outlet: &OutletId| self.model.values.get(outlet).is_some_and(|it| it.half.is_none());
         let translation = match translation_of(node)? {
             // What exists in half precision only is moved so: a table of which few rows are needed.
             Some(Precise::Moved(_)) if !node.inputs.iter().any(lacks_half) => None,

@@ -24,6 +24,7 @@ mod rule;
 mod softmax;
 #[cfg(test)]
 mod tests;
+mod translation;
 mod upsampling;
 
 use std::fmt::Debug;

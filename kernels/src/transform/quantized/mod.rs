@@ -12,7 +12,7 @@ mod nodes;
 mod tests;
 mod weights;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tract_core::internal::*;
@@ -26,8 +26,9 @@ use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLine
 use tract_core::optim::Optimizer;
 
 use super::chain::Chain;
-use super::found::{Found, is_binary, unique_name};
+use super::found::{Found, is_binary};
 use super::rule::{Movement, Outcome, Refusable, Session};
+use super::translation::Translation;
 use crate::quantized::CodeLayout::{self, AsNumbers, ChannelsLast};
 use crate::quantized::{Dequantize, FakeQuantize, Levels, Operation};
 
@@ -49,23 +50,11 @@ pub(super) fn translate(session: &Session, model: &mut TypedModel) -> TractResul
 }
 
 fn translated(session: &Session, source: &TypedModel) -> TractResult<TypedModel> {
-    let mut translation = QuantizedTranslation {
-        session,
-        source,
-        target: TypedModel { symbols: source.symbols.clone(), ..TypedModel::default() },
-        values: HashMap::new(),
-        done: HashSet::new(),
-        names: HashSet::new(),
-        constants: HashSet::new(),
-    };
+    let (done, constants) = Default::default();
+    let model = Translation::new(source);
+    let mut translation = QuantizedTranslation { session, source, model, done, constants };
     for input in source.input_outlets()? {
-        // Models may be cut at nodes that are no sources.
-        let (name, fact) = (&source.node(input.node).name, source.outlet_fact(*input)?);
-        let outlet = translation.target.add_source(name, fact.clone())?;
-        translation.names.insert(name.clone());
-        if let Some(label) = source.outlet_label(*input) {
-            translation.target.set_outlet_label(outlet, label.to_string())?;
-        }
+        let outlet = translation.model.input(*input, source.outlet_fact(*input)?.clone())?;
         translation.set(*input, QuantizedForms::of(outlet, None, AsNumbers));
     }
     for id in source.eval_order()? {
@@ -77,23 +66,16 @@ fn translated(session: &Session, source: &TypedModel) -> TractResult<TypedModel>
     let outputs = source.output_outlets()?;
     let outputs = outputs.iter().map(|outlet| translation.output(*outlet));
     let outputs = outputs.collect::<TractResult<Vec<_>>>()?;
-    let mut target = translation.target;
-    target.select_output_outlets(&outputs)?;
-    target.properties = source.properties.clone();
-    target.compact()?;
-    Ok(target)
+    translation.model.into_target(&outputs)
 }
 
 /// A model on its way to operators on codes.
 struct QuantizedTranslation<'a> {
     session: &'a Session<'a>,
     source: &'a TypedModel,
-    target: TypedModel,
-    values: HashMap<OutletId, QuantizedForms>,
+    model: Translation<'a, QuantizedForms>,
     /// The nodes that are translated.
     done: HashSet<usize>,
-    /// The names of the target's nodes.
-    names: HashSet<String>,
     /// The nodes that are computed from constants alone.
     constants: HashSet<usize>,
 }
@@ -177,54 +159,29 @@ impl<'a> QuantizedTranslation<'a> {
         op: impl Into<Box<dyn TypedOp>>,
         inputs: &[OutletId],
     ) -> TractResult<OutletId> {
-        Ok(self.wire_all(name, op.into(), inputs)?[0])
-    }
-
-    /// Adds a node. (tract's own method compares its name with those of all others.)
-    fn wire_all(
-        &mut self,
-        name: &str,
-        op: Box<dyn TypedOp>,
-        inputs: &[OutletId],
-    ) -> TractResult<TVec<OutletId>> {
-        let unique = unique_name(&mut self.names, name);
-        let facts = {
-            let inputs = inputs.iter().map(|input| self.target.outlet_fact(*input));
-            let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
-            op.output_facts(&inputs).with_context(|| format!("wiring {unique}"))?
-        };
-        let count = facts.len();
-        let node = self.target.add_node(unique, op, facts)?;
-        for (slot, input) in inputs.iter().enumerate() {
-            self.target.add_edge(*input, InletId::new(node, slot))?;
-        }
-        Ok((0..count).map(|slot| OutletId::new(node, slot)).collect())
+        Ok(self.model.wire(name, op, inputs)?[0])
     }
 
     /// An output of the model, with its label.
     fn output(&mut self, outlet: OutletId) -> TractResult<OutletId> {
         let mut output = self.numbers(outlet)?;
         if let Some(label) = self.source.outlet_label(outlet) {
-            if self.target.outlet_label(output).is_some_and(|other| other != label) {
+            if self.model.target.outlet_label(output).is_some_and(|other| other != label) {
                 output = self.wire(label, Identity, &[output])?;
             }
-            self.target.set_outlet_label(output, label.to_string())?;
+            self.model.target.set_outlet_label(output, label.to_string())?;
         }
         Ok(output)
     }
 
-    fn value(&self, outlet: OutletId) -> TractResult<QuantizedForms> {
-        self.values.get(&outlet).cloned().context("a value is used before it is computed")
-    }
-
     fn set(&mut self, outlet: OutletId, value: QuantizedForms) {
         self.done.insert(outlet.node);
-        self.values.insert(outlet, value);
+        self.model.values.insert(outlet, value);
     }
 
     /// A value as numbers, as the model has them.
     fn numbers(&mut self, outlet: OutletId) -> TractResult<OutletId> {
-        let mut value = self.value(outlet)?;
+        let mut value = self.model.value(outlet)?;
         if let Some(numbers) = value.numbers.of_model {
             return Ok(numbers);
         }
@@ -238,13 +195,13 @@ impl<'a> QuantizedTranslation<'a> {
             self.wire(&format!("{name}.numbers"), Dequantize { levels, layout }, &[codes])?
         };
         value.numbers.of_model = Some(numbers);
-        self.values.insert(outlet, value);
+        self.model.values.insert(outlet, value);
         Ok(numbers)
     }
 
     /// A value as codes in a layout, if it has codes whose levels allow it.
     fn codes(&mut self, outlet: OutletId, layout: CodeLayout) -> Found<(OutletId, Arc<Levels>)> {
-        let mut value = self.value(outlet)?;
+        let mut value = self.model.value(outlet)?;
         rule_if_some!(levels = value.levels.clone());
         if let Some(codes) = *value.codes.in_layout(layout) {
             return Ok(Some((codes, levels)));
@@ -260,7 +217,7 @@ impl<'a> QuantizedTranslation<'a> {
             self.wire(&name, AxisOp::Move(from, to), &[other])?
         };
         *value.codes.in_layout(layout) = Some(codes);
-        self.values.insert(outlet, value);
+        self.model.values.insert(outlet, value);
         Ok(Some((codes, levels)))
     }
 
@@ -268,7 +225,7 @@ impl<'a> QuantizedTranslation<'a> {
     fn copy(&mut self, node: &TypedNode) -> TractResult<()> {
         let inputs = node.inputs.iter().map(|input| self.numbers(*input));
         let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
-        let outlets = self.wire_all(&node.name, node.op.clone(), &inputs)?;
+        let outlets = self.model.wire(&node.name, node.op.clone(), &inputs)?;
         let is_simple = makes_levels(node)
             || is_one_of!(node.op, AxisOp, Cast, TypedBinOp, DequantizeLinearF32);
         let is_constant = |input: &OutletId| self.constants.contains(&input.node);
@@ -292,8 +249,9 @@ impl<'a> QuantizedTranslation<'a> {
                 break;
             }
         }
-        let has_codes =
-            |input: &OutletId| self.values.get(input).is_some_and(|value| value.levels.is_some());
+        let has_codes = |input: &OutletId| {
+            self.model.values.get(input).is_some_and(|value| value.levels.is_some())
+        };
         let outcome = match outcome {
             Some(Translated::Done(by)) => Outcome::Replaced(by.to_string()),
             Some(Translated::Moved) => return Ok(()),

@@ -140,7 +140,7 @@ impl<'a> QuantizedTranslation<'a> {
         let dt = self.source.outlet_fact(node.inputs[0])?.datum_type;
         refuse_unless_f32!("its data is of type", dt);
         rule_if!(self.constant(node.inputs[0])?.is_none() && rank > 0);
-        let value = self.value(node.inputs[0])?;
+        let value = self.model.value(node.inputs[0])?;
         let is_last = axis.is_none_or(|axis| axis == rank - 1);
         let is_second = axis.is_none_or(|axis| axis == 1);
         let prefers_second = value.numbers.channels_last.is_some() || self.feeds_windows(node);
@@ -239,7 +239,7 @@ impl<'a> QuantizedTranslation<'a> {
             (None, Some(op)) => (&op.pool_spec, 1, op.kernel_format),
             (None, None) => return Ok(None),
         };
-        if self.value(node.inputs[0])?.levels.is_none() {
+        if self.model.value(node.inputs[0])?.levels.is_none() {
             return self.without_codes(node.inputs[1]);
         }
         let mut weights = or_refuse!(
@@ -333,7 +333,7 @@ impl<'a> QuantizedTranslation<'a> {
         let name = &node.name;
         let mut outlet = self.wire(&format!("{name}.phases"), op, &[codes])?;
         let after = &node.outputs[0].fact.shape[2..];
-        let before = self.target.outlet_fact(outlet)?.shape[1..1 + after.len()].to_vec();
+        let before = self.model.target.outlet_fact(outlet)?.shape[1..1 + after.len()].to_vec();
         let mut ops = upsampling.ops(DataFormat::NHWC, &before, after);
         let Some(last_op) = ops.pop() else { bail!("channels become no pixels") };
         for op in ops {
@@ -360,7 +360,7 @@ impl<'a> QuantizedTranslation<'a> {
         rule_if!(operation_of(next.node) == Some(Operation::Add));
         rule_if_some!(operand = next.operand);
         rule_if!(self.source.outlet_fact(operand)?.shape == next.node.outputs[0].fact.shape);
-        rule_if!(self.values.contains_key(&operand));
+        rule_if!(self.model.values.contains_key(&operand));
         rule_if_some!((codes, others) = self.codes(operand, layout)?);
         longer.push(next.node);
         let limits = limits_of(&mut longer)?;
@@ -391,7 +391,7 @@ impl<'a> QuantizedTranslation<'a> {
         rule_if_let!(&[first, second] = &*axes);
         let axis = if matrix[first] == summed { second } else { first };
         let [first, second] = [matrix[first], matrix[second]];
-        if self.value(node.inputs[0])?.levels.is_none() {
+        if self.model.value(node.inputs[0])?.levels.is_none() {
             return self.without_codes(node.inputs[1]);
         }
         rule_if_some!(mut weights = self.weights(node.inputs[1], axis)?);
@@ -469,7 +469,7 @@ impl<'a> QuantizedTranslation<'a> {
             () if other_fact.shape == *shape => (other, one, &fact.shape),
             () => return Ok(None),
         };
-        let (value_a, value_b) = (self.value(a)?, self.value(b)?);
+        let (value_a, value_b) = (self.model.value(a)?, self.model.value(b)?);
         rule_if!(value_a.levels.is_some() && value_b.levels.is_some());
         let layout = value_a.layout_of_codes(rank);
         let axis = channel_axis(layout, rank);
@@ -492,7 +492,7 @@ impl<'a> QuantizedTranslation<'a> {
     /// Functions of one number between codes: each code becomes another one.
     fn function(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if_some!(data = self.operand(node)?);
-        let value = self.value(node.inputs[data])?;
+        let value = self.model.value(node.inputs[data])?;
         rule_if_some!(from = value.levels.filter(|levels| levels.are_the_same()));
         let mut chain = Chain::new(self.source, node);
         let mut shape = vec![1; self.rank(node.inputs[data])?];
@@ -557,7 +557,7 @@ impl<'a> QuantizedTranslation<'a> {
     /// A constant around the data, if a code stands for it, or elements of the data.
     fn padding(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if_some!(op = node.op_as::<Pad>());
-        let value = self.value(node.inputs[0])?;
+        let value = self.model.value(node.inputs[0])?;
         let layout = value.layout_of_codes(self.rank(node.inputs[0])?);
         rule_if_some!(levels = value.levels.filter(|levels| levels.are_the_same()));
         let mode = match &op.mode {
@@ -582,7 +582,7 @@ impl<'a> QuantizedTranslation<'a> {
     /// What moves elements and does nothing else.
     fn movement(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if!(moves_elements(node.op.as_ref()));
-        let values = node.inputs.iter().map(|input| self.value(*input));
+        let values = node.inputs.iter().map(|input| self.model.value(*input));
         let values = values.collect::<TractResult<Vec<_>>>()?;
         // Channels stay where they are, too.
         let is_check = Movement::Checks.has(node.op.as_ref());
@@ -652,7 +652,7 @@ impl<'a> QuantizedTranslation<'a> {
 
     /// A check of numbers that have the channels last: so have those that it gives.
     fn check_of_numbers(&mut self, node: &'a TypedNode) -> Found<Translated> {
-        let value = self.value(node.inputs[0])?;
+        let value = self.model.value(node.inputs[0])?;
         rule_if!(value.numbers.of_model.is_none());
         rule_if_some!(numbers = value.numbers.channels_last);
         rule_if_some!(op = self.with_channels_last(node)?);
