@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use pulp::bytemuck::Pod;
+use pulp::bytemuck::{Pod, cast_slice};
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
 use super::depthwise::{DepthwiseKernels, DepthwiseTask, MOST_CHANNELS};
 use super::finish::{Epilogue, OutputRows, ResidualOperand};
-use super::instructions::DataCode;
+use super::instructions;
 use super::levels::Levels;
 use super::product::{CodedWeights, MOST_PRODUCTS, MOST_ROWS, PackedFilters, QuantizedGemmTask};
 use super::rows::{Im2rowAddresses, PADDING};
@@ -52,8 +52,8 @@ pub(crate) struct QuantizedConvolution {
     group: usize,
     /// The zero point of each channel of the data, and some more codes behind them.
     zeros: Arc<Vec<u8>>,
-    /// The same in 16 bits, for codes that are widened.
-    widened_zeros: Arc<Vec<i16>>,
+    /// The same in two bytes each, for codes that are widened.
+    widened_zeros: Arc<Vec<u8>>,
     packed: Arc<QuantizedFilters>,
     epilogue: Arc<Epilogue>,
     datum_type: DatumType,
@@ -275,6 +275,7 @@ impl QuantizedConvolution {
         let mut zeros = data.zeros(spec.input_channels).unwrap_or_default();
         zeros = zeros.repeat(together);
         zeros.resize(spec.input_channels + MOST_CHANNELS, 0);
+        let widened_zeros = zeros.iter().flat_map(|zero| i16::from(*zero).to_ne_bytes());
         let last = addition.as_ref().map_or(output, |addition| &addition.output);
         let text = match last {
             Some(levels) => format!("to {}", levels.text()),
@@ -288,7 +289,7 @@ impl QuantizedConvolution {
         Ok(QuantizedConvolution {
             spec: spec.clone(),
             group: *group,
-            widened_zeros: Arc::new(zeros.iter().map(|zero| i16::from(*zero)).collect()),
+            widened_zeros: Arc::new(widened_zeros.collect()),
             zeros: zeros.into(),
             packed: packed.into(),
             epilogue: epilogue.into(),
@@ -377,8 +378,7 @@ impl QuantizedConvolution {
             (codes, window.rows(pixels, filters.instructions.has_tiles()), of_a_tap)
         };
         if !filters.are_widened() {
-            let codes = CodesWithPadding::Narrow([codes, &self.zeros]);
-            return Im2rowCodes { codes, addresses, pixels: count, of_a_tap };
+            return Im2rowCodes { codes, padding: &self.zeros, addresses, pixels: count, of_a_tap };
         }
         // Channels of other groups follow a tap.
         let others = (self.group - 1) * inputs;
@@ -390,8 +390,9 @@ impl QuantizedConvolution {
         let wide = &mut buffers.wide;
         wide.clear();
         wide.extend(codes[first..end].iter().map(|code| i16::from(*code)));
-        let codes = CodesWithPadding::Wide([wide, &self.widened_zeros]);
-        Im2rowCodes { codes, addresses: addresses.after(first), pixels: count, of_a_tap }
+        let (codes, padding) = (cast_slice(wide), &self.widened_zeros[..]);
+        let addresses = addresses.of_widened(first);
+        Im2rowCodes { codes, padding, addresses, pixels: count, of_a_tap }
     }
 
     /// Whether gathering the taps of pixels costs less than multiplying the rows between pixels.
@@ -409,30 +410,12 @@ impl QuantizedConvolution {
         panels: Range<usize>,
         output: OutputRows,
     ) {
-        match im2row.codes {
-            CodesWithPadding::Narrow(codes) => {
-                self.multiply_codes(codes, im2row, group, filters, panels, output);
-            }
-            CodesWithPadding::Wide(codes) => {
-                self.multiply_codes(codes, im2row, group, filters, panels, output);
-            }
-        }
-    }
-
-    fn multiply_codes<C: DataCode>(
-        &self,
-        [codes, padding]: [&[C]; 2],
-        im2row: &Im2rowCodes,
-        group: usize,
-        filters: &PackedFilters,
-        panels: Range<usize>,
-        output: OutputRows,
-    ) {
-        let inputs = self.spec.input_channels / self.group;
-        C::multiply(&mut QuantizedGemmTask {
+        let bytes = if filters.are_widened() { 2 } else { 1 };
+        let before = group * self.spec.input_channels / self.group * bytes;
+        instructions::multiply(&mut QuantizedGemmTask {
             // There are none if all taps are in the padding.
-            codes: codes.get(group * inputs..).unwrap_or(&[]),
-            padding,
+            codes: im2row.codes.get(before..).unwrap_or(&[]),
+            padding: im2row.padding,
             addresses: &im2row.addresses,
             rows: im2row.pixels,
             filters,
@@ -510,18 +493,12 @@ struct Buffers {
 
 /// The im2row matrix of some pixels, each a row: codes, and the addresses of its taps in them, each tap of so many codes.
 struct Im2rowCodes<'a> {
-    codes: CodesWithPadding<'a>,
+    codes: &'a [u8],
+    /// The zero points of the channels.
+    padding: &'a [u8],
     addresses: Im2rowAddresses,
     pixels: usize,
     of_a_tap: usize,
-}
-
-/// Codes, and the zero points of the channels, for padding.
-#[derive(Clone, Copy)]
-enum CodesWithPadding<'a> {
-    Narrow([&'a [u8]; 2]),
-    /// In 16 bits.
-    Wide([&'a [i16]; 2]),
 }
 
 /// So many codes are copied at once.

@@ -31,7 +31,7 @@ where
 }
 
 /// For each of the four codes, those of all lanes.
-impl DotCodes<u8, 4, 8> for Neon {
+impl DotCodes<4, 8> for Neon {
     type Left = int16x4_t;
     type Right = [int16x8_t; 4];
 
@@ -59,7 +59,7 @@ impl DotCodes<u8, 4, 8> for Neon {
 }
 
 /// The codes are once in a register: the instruction takes them for all lanes.
-impl DotCodes<u8, 4, 8> for NeonDot {
+impl DotCodes<4, 8> for NeonDot {
     type Left = int8x8_t;
     type Right = [int8x16_t; 2];
 

@@ -183,11 +183,12 @@ impl PackedFilters {
 }
 
 /// A task of a GEMM: some rows, which are pixels of an image, and some panels of the weights.
-pub(crate) struct QuantizedGemmTask<'a, C> {
-    /// The codes of the image, from the first channel of the group on.
-    pub codes: &'a [C],
+pub(crate) struct QuantizedGemmTask<'a> {
+    /// The codes of the image, from the first channel of the group on: bytes, or of two bytes if they are widened.
+    pub codes: &'a [u8],
     /// Zero points, at least as many as a tap has codes.
-    pub padding: &'a [C],
+    pub padding: &'a [u8],
+    /// In bytes.
     pub addresses: &'a Im2rowAddresses,
     pub rows: usize,
     pub filters: &'a PackedFilters,
@@ -203,15 +204,15 @@ pub(crate) struct QuantizedGemmTask<'a, C> {
 /// A step of a panel: some codes for each lane of each vector.
 type StepOf<const W: usize, const N: usize, const V: usize> = [[[i8; W]; N]; V];
 
-impl<'a, C: Copy> QuantizedGemmTask<'a, C> {
+impl<'a> QuantizedGemmTask<'a> {
     /// Computes all tiles.
-    pub fn multiply_on<L: DotCodes<C, W, N>, const W: usize, const N: usize>(&mut self, lanes: L) {
-        lanes.enter(AllTiles::<_, W, N>(self));
+    pub fn multiply_on<L: DotCodes<W, N>, const W: usize, const N: usize>(&mut self, lanes: L) {
+        lanes.enter(AllTiles::<W, N>(self));
     }
 
     /// Computes a tile of `R` rows.
     #[inline(always)]
-    pub fn rows_on<L: DotCodes<C, W, N>, const W: usize, const N: usize, const R: usize>(
+    pub fn rows_on<L: DotCodes<W, N>, const W: usize, const N: usize, const R: usize>(
         &mut self,
         lanes: L,
         panel: usize,
@@ -219,10 +220,10 @@ impl<'a, C: Copy> QuantizedGemmTask<'a, C> {
     ) {
         match self.vectors(panel) {
             3 if const { N > 8 } => {
-                lanes.enter(CodeTile::<_, W, N, R, 3> { task: self, panel, first });
+                lanes.enter(CodeTile::<W, N, R, 3> { task: self, panel, first });
             }
-            2 => lanes.enter(CodeTile::<_, W, N, R, 2> { task: self, panel, first }),
-            _ => lanes.enter(CodeTile::<_, W, N, R, 1> { task: self, panel, first }),
+            2 => lanes.enter(CodeTile::<W, N, R, 2> { task: self, panel, first }),
+            _ => lanes.enter(CodeTile::<W, N, R, 1> { task: self, panel, first }),
         }
     }
 
@@ -247,28 +248,23 @@ impl<'a, C: Copy> QuantizedGemmTask<'a, C> {
 
     /// The codes of a tap, for some rows.
     #[inline(always)]
-    fn rows<const W: usize, const R: usize>(
-        &self,
-        first: usize,
-        tap: usize,
-        steps: usize,
-    ) -> [&'a [[C; W]]; R] {
+    fn rows<const R: usize>(&self, first: usize, tap: usize, steps: usize) -> [&'a [[u8; 4]]; R] {
         let mut starts = [0; R];
         for (number, start) in starts.iter_mut().enumerate() {
             *start = self.addresses.start(first + number, tap);
         }
         // In a loop of its own, the compiler knows that all rows are `steps` long.
-        let mut rows: [&[[C; W]]; R] = [&[]; R];
+        let mut rows: [&[[u8; 4]]; R] = [&[]; R];
         for (row, start) in rows.iter_mut().zip(starts) {
             let codes = if start == PADDING { self.padding } else { &self.codes[start..] };
-            *row = &codes[..W * steps].as_chunks().0[..steps];
+            *row = &codes[..4 * steps].as_chunks().0[..steps];
         }
         rows
     }
 
     /// The steps of each tap of a panel.
     #[inline(always)]
-    fn of_taps<S>(&self, steps: &'a [S]) -> impl Iterator<Item = &'a [S]> + use<'a, S, C> {
+    fn of_taps<S>(&self, steps: &'a [S]) -> impl Iterator<Item = &'a [S]> + use<'a, S> {
         let count = self.steps;
         steps.chunks_exact(self.filters.padded_steps).map(move |steps| &steps[..count])
     }
@@ -282,11 +278,9 @@ impl<'a, C: Copy> QuantizedGemmTask<'a, C> {
 }
 
 /// All tiles of a task.
-struct AllTiles<'t, 'a, C, const W: usize, const N: usize>(&'t mut QuantizedGemmTask<'a, C>);
+struct AllTiles<'t, 'a, const W: usize, const N: usize>(&'t mut QuantizedGemmTask<'a>);
 
-impl<L: DotCodes<C, W, N>, C: Copy, const W: usize, const N: usize> On<L>
-    for AllTiles<'_, '_, C, W, N>
-{
+impl<L: DotCodes<W, N>, const W: usize, const N: usize> On<L> for AllTiles<'_, '_, W, N> {
     #[inline(always)]
     fn run(self, lanes: L) {
         let AllTiles(task) = self;
@@ -305,14 +299,14 @@ impl<L: DotCodes<C, W, N>, C: Copy, const W: usize, const N: usize> On<L>
 }
 
 /// A tile of `R` rows and `V` vectors of a panel.
-struct CodeTile<'t, 'a, C, const W: usize, const N: usize, const R: usize, const V: usize> {
-    task: &'t mut QuantizedGemmTask<'a, C>,
+struct CodeTile<'t, 'a, const W: usize, const N: usize, const R: usize, const V: usize> {
+    task: &'t mut QuantizedGemmTask<'a>,
     panel: usize,
     first: usize,
 }
 
-impl<L: DotCodes<C, W, N>, C: Copy, const W: usize, const N: usize, const R: usize, const V: usize>
-    On<L> for CodeTile<'_, '_, C, W, N, R, V>
+impl<L: DotCodes<W, N>, const W: usize, const N: usize, const R: usize, const V: usize> On<L>
+    for CodeTile<'_, '_, W, N, R, V>
 {
     #[inline(always)]
     fn run(self, lanes: L) {
@@ -321,7 +315,7 @@ impl<L: DotCodes<C, W, N>, C: Copy, const W: usize, const N: usize, const R: usi
         // Loops of constants keep the sums in registers.
         let mut sums = [load_sums(lanes, offsets); R];
         for (tap, weights) in task.of_taps(weights).enumerate() {
-            let rows: [&[[C; W]]; R] = task.rows(first, tap, weights.len());
+            let rows: [&[[u8; 4]]; R] = task.rows(first, tap, weights.len());
             for step in 0..weights.len() {
                 let mut right = [lanes.right(&weights[step][0]); V];
                 for vector in 1..V {

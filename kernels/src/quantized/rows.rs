@@ -78,15 +78,17 @@ impl Im2rowAddresses {
         }
     }
 
-    /// The addresses in codes without so many at the begin.
-    pub fn after(mut self, count: usize) -> Im2rowAddresses {
+    /// The addresses of bytes in codes that have two, without so many codes at the begin.
+    pub fn of_widened(mut self, count: usize) -> Im2rowAddresses {
+        let place = |start: &mut usize| *start = 2 * (*start - count);
         match &mut self {
             Im2rowAddresses::Each { starts, .. } => {
-                let in_codes = starts.iter_mut().filter(|start| **start != PADDING);
-                in_codes.for_each(|start| *start -= count);
+                starts.iter_mut().filter(|start| **start != PADDING).for_each(place);
             }
-            Im2rowAddresses::Strided(lines) => {
-                lines.lines.iter_mut().for_each(|line| line.start -= count);
+            Im2rowAddresses::Strided(StridedLines { distance, taps, lines }) => {
+                *distance *= 2;
+                taps.iter_mut().for_each(|tap| *tap *= 2);
+                lines.iter_mut().for_each(|line| place(&mut line.start));
             }
         }
         self

@@ -13,13 +13,13 @@ pub(super) trait CodeLanes<const N: usize>: Lanes<N> {
     fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats;
 }
 
-/// Vectors that multiply `W` codes of data of type `C` with as many of weights at once.
-pub(super) trait DotCodes<C, const W: usize, const N: usize>: CodeLanes<N> {
+/// Vectors that multiply `W` codes of data, which are four bytes, with as many of weights at once.
+pub(super) trait DotCodes<const W: usize, const N: usize>: CodeLanes<N> {
     /// Codes of data for all lanes.
     type Left: Copy;
     /// Codes of weights for each lane.
     type Right: Copy;
-    fn left(self, codes: [C; W]) -> Self::Left;
+    fn left(self, codes: [u8; 4]) -> Self::Left;
     fn right(self, codes: &[[i8; W]; N]) -> Self::Right;
     /// Adds the products to sums.
     fn dot(self, sums: Self::Words, left: Self::Left, right: Self::Right) -> Self::Words;
@@ -62,7 +62,7 @@ impl CodeLanes<8> for Portable {
     }
 }
 
-impl DotCodes<u8, 4, 8> for Portable {
+impl DotCodes<4, 8> for Portable {
     type Left = [i32; 4];
     type Right = [[i8; 4]; 8];
 

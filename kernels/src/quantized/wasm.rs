@@ -15,13 +15,13 @@ impl CodeLanes<8> for Simd128 {
     }
 }
 
-impl DotCodes<i16, 2, 8> for Simd128 {
+impl DotCodes<2, 8> for Simd128 {
     /// The same in all lanes of both vectors.
     type Left = v128;
     type Right = [v128; 2];
 
     methods! {
-        left(codes: [i16; 2]) -> v128 = i32x4_splat(cast(codes));
+        left(codes: [u8; 4]) -> v128 = i32x4_splat(cast(codes));
         right(codes: &[[i8; 2]; 8]) -> [v128; 2] = {
             let [first, second]: [[u8; 8]; 2] = cast(*codes);
             [widened(&first, true), widened(&second, true)]

@@ -60,14 +60,14 @@ fn swish(x: __m512) -> __m512 {
 
 /// Implements [`DotCodes`]: codes of data are the same word in all lanes.
 macro_rules! dot_codes {
-    ($isa:ty, $code:ty, $width:literal, $lanes:literal, $vector:ty, splat: $splat:ident,
+    ($isa:ty, $width:literal, $lanes:literal, $vector:ty, splat: $splat:ident,
         right($codes:ident): $right:expr, dot($sums:ident, $one:ident, $other:ident): $dot:expr) => {
-        impl DotCodes<$code, $width, $lanes> for $isa {
+        impl DotCodes<$width, $lanes> for $isa {
             type Left = $vector;
             type Right = $vector;
 
             intrinsics! {
-                left(codes: [$code; $width]) -> $vector = $splat(pulp::cast(codes));
+                left(codes: [u8; 4]) -> $vector = $splat(pulp::cast(codes));
                 right($codes: &[[i8; $width]; $lanes]) -> $vector = $right;
                 dot($sums: $vector, $one: $vector, $other: $vector) -> $vector = $dot;
             }
@@ -75,39 +75,39 @@ macro_rules! dot_codes {
     };
 }
 
-dot_codes!(Avx2, u8, 4, 8, __m256i, splat: _mm256_set1_epi32,
+dot_codes!(Avx2, 4, 8, __m256i, splat: _mm256_set1_epi32,
 right(codes): _mm256_loadu_si256(codes.as_ptr().cast()),
 dot(sums, left, right): {
     let pairs = _mm256_maddubs_epi16(left, right);
     _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
 });
 
-dot_codes!(Avx2, i16, 2, 8, __m256i, splat: _mm256_set1_epi32,
+dot_codes!(Avx2, 2, 8, __m256i, splat: _mm256_set1_epi32,
     right(codes): _mm256_cvtepi8_epi16(_mm_loadu_si128(codes.as_ptr().cast())),
     dot(sums, left, right): _mm256_add_epi32(sums, _mm256_madd_epi16(left, right)));
 
-dot_codes!(AvxVnni, u8, 4, 8, __m256i, splat: _mm256_set1_epi32,
+dot_codes!(AvxVnni, 4, 8, __m256i, splat: _mm256_set1_epi32,
     right(codes): _mm256_loadu_si256(codes.as_ptr().cast()),
     dot(sums, left, right): _mm256_dpbusd_avx_epi32(sums, left, right));
 
-dot_codes!(Avx512<false>, u8, 4, 16, __m512i, splat: _mm512_set1_epi32,
+dot_codes!(Avx512<false>, 4, 16, __m512i, splat: _mm512_set1_epi32,
 right(codes): _mm512_loadu_si512(codes.as_ptr().cast()),
 dot(sums, left, right): {
     let pairs = _mm512_maddubs_epi16(left, right);
     _mm512_add_epi32(sums, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))
 });
 
-dot_codes!(Avx512<false>, i16, 2, 16, __m512i, splat: _mm512_set1_epi32,
+dot_codes!(Avx512<false>, 2, 16, __m512i, splat: _mm512_set1_epi32,
     right(codes): _mm512_cvtepi8_epi16(_mm256_loadu_si256(codes.as_ptr().cast())),
     dot(sums, left, right): _mm512_add_epi32(sums, _mm512_madd_epi16(left, right)));
 
-dot_codes!(Avx512Vnni, u8, 4, 16, __m512i, splat: _mm512_set1_epi32,
+dot_codes!(Avx512Vnni, 4, 16, __m512i, splat: _mm512_set1_epi32,
     right(codes): _mm512_loadu_si512(codes.as_ptr().cast()),
     dot(sums, left, right): _mm512_dpbusd_epi32(sums, left, right));
 
-/// Implements [`TapLanes`]: taps are multiplied as so many codes of this type.
+/// Implements [`TapLanes`]: taps are multiplied as so many codes.
 macro_rules! tap_lanes {
-    ($isa:ty, $taps:literal, $lanes:literal, $vector:ty, $code:ty, load: $load:ident,
+    ($isa:ty, $taps:literal, $lanes:literal, $vector:ty, load: $load:ident,
         interleave: $interleave:ident, in_order: $in_order:ident) => {
         impl TapLanes<$taps, $lanes> for $isa {
             intrinsics! {
@@ -129,19 +129,19 @@ macro_rules! tap_lanes {
                 weights: &[[u8; 4]; $lanes],
             ) -> $vector {
                 let weights = self.load_words(weights);
-                DotCodes::<$code, $taps, $lanes>::dot(self, sums, codes, weights)
+                DotCodes::<$taps, $lanes>::dot(self, sums, codes, weights)
             }
         }
     };
 }
 
-tap_lanes!(Avx2, 2, 8, __m256i, i16, load: _mm_loadu_si128,
+tap_lanes!(Avx2, 2, 8, __m256i, load: _mm_loadu_si128,
     interleave: interleave_2_of_256, in_order: order_2_of_256);
-tap_lanes!(AvxVnni, 4, 8, __m256i, u8, load: _mm256_loadu_si256,
+tap_lanes!(AvxVnni, 4, 8, __m256i, load: _mm256_loadu_si256,
     interleave: interleave_4_of_256, in_order: order_4_of_256);
-tap_lanes!(Avx512<false>, 2, 16, __m512i, i16, load: _mm256_loadu_si256,
+tap_lanes!(Avx512<false>, 2, 16, __m512i, load: _mm256_loadu_si256,
     interleave: interleave_2_of_512, in_order: order_2_of_512);
-tap_lanes!(Avx512Vnni, 4, 16, __m512i, u8, load: _mm512_loadu_si512,
+tap_lanes!(Avx512Vnni, 4, 16, __m512i, load: _mm512_loadu_si512,
     interleave: interleave_4_of_512, in_order: order_4_of_512);
 
 #[target_feature(enable = "avx2")]
