@@ -266,9 +266,19 @@ fn multiply_block<const M: usize, const V: usize>(
         true => std::ptr::null(),
         false => offsets.as_ptr(),
     };
-    // Four tiles of sums at most, and two of each operand.
+    /// An instruction for a tile, or none, if the block has no such.
+    macro_rules! if_there {
+        (true, $instruction:expr) => {
+            $instruction
+        };
+        (false, $instruction:expr) => {
+            ""
+        };
+    }
+    // Four tiles of sums at most, and two of each operand: there may be channels `beside` those of the first tile, and rows `below`, whose
+    // sums are stored so many bytes behind.
     macro_rules! tiles {
-        ([$($first:literal)*], [$($zero:literal)*], [$($step:literal)*], [$($last:literal)*]) => {
+        (beside: $beside:tt, below: $below:tt, both: $both:tt, $behind:literal) => {
             // SAFETY: the machine has the instructions. They read `M` tiles of codes in each step of each tap,
             // whole tiles of `V` vectors of weights, and `V` vectors of offsets; they write `M * 16 * V` vectors. That all of
             // them are there was checked above. Nothing else uses tiles between `ldtilecfg` and `tilerelease`.
@@ -276,10 +286,16 @@ fn multiply_block<const M: usize, const V: usize>(
                 asm!(
                     "test {codes}, {codes}",
                     "jz 4f",
-                    $($first,)*
+                    "tileloadd tmm0, [{codes} + {left}*1]",
+                    if_there!($beside, "tileloadd tmm1, [{codes} + {left}*1 + 64]"),
+                    if_there!($below, "tileloadd tmm2, [{codes} + {left}*1]"),
+                    if_there!($both, "tileloadd tmm3, [{codes} + {left}*1 + 64]"),
                     "jmp 5f",
                     "4:",
-                    $($zero,)*
+                    "tilezero tmm0",
+                    if_there!($beside, "tilezero tmm1"),
+                    if_there!($below, "tilezero tmm2"),
+                    if_there!($both, "tilezero tmm3"),
                     "5:",
                     // Of each tap,
                     "2:",
@@ -289,7 +305,14 @@ fn multiply_block<const M: usize, const V: usize>(
                     "mov {left}, {steps}",
                     // each step.
                     "3:",
-                    $($step,)*
+                    "tileloadd tmm4, [{codes} + {distance}*1]",
+                    "tileloadd tmm6, [{weights} + {width}*1]",
+                    "tdpbusd tmm0, tmm4, tmm6",
+                    if_there!($beside, "tileloadd tmm7, [{weights} + {width}*1 + 64]"),
+                    if_there!($beside, "tdpbusd tmm1, tmm4, tmm7"),
+                    if_there!($below, "tileloadd tmm5, [{below} + {distance}*1]"),
+                    if_there!($below, "tdpbusd tmm2, tmm5, tmm6"),
+                    if_there!($both, "tdpbusd tmm3, tmm5, tmm7"),
                     "add {codes}, 64",
                     "add {below}, 64",
                     "add {weights}, {of_step}",
@@ -298,7 +321,10 @@ fn multiply_block<const M: usize, const V: usize>(
                     "add {taps}, 8",
                     "cmp {taps}, {last_tap}",
                     "jne 2b",
-                    $($last,)*
+                    "tilestored [{sums} + {width}*1], tmm0",
+                    if_there!($beside, "tilestored [{sums} + {width}*1 + 64], tmm1"),
+                    if_there!($below, concat!("tilestored [{sums} + {width}*1 + ", $behind, "], tmm2")),
+                    if_there!($both, concat!("tilestored [{sums} + {width}*1 + 64 + ", $behind, "], tmm3")),
                     begin = in(reg) codes.as_ptr(),
                     // They are where sums begin, first, if that is not 0.
                     codes = inout(reg) first => _,
@@ -323,77 +349,10 @@ fn multiply_block<const M: usize, const V: usize>(
         };
     }
     match (M, V) {
-        (2, 2) => tiles!(
-            [
-                "tileloadd tmm0, [{codes} + {left}*1]"
-                "tileloadd tmm1, [{codes} + {left}*1 + 64]"
-                "tileloadd tmm2, [{codes} + {left}*1]"
-                "tileloadd tmm3, [{codes} + {left}*1 + 64]"
-            ],
-            ["tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3"],
-            [
-                "tileloadd tmm4, [{codes} + {distance}*1]"
-                "tileloadd tmm6, [{weights} + {width}*1]"
-                "tdpbusd tmm0, tmm4, tmm6"
-                "tileloadd tmm7, [{weights} + {width}*1 + 64]"
-                "tdpbusd tmm1, tmm4, tmm7"
-                "tileloadd tmm5, [{below} + {distance}*1]"
-                "tdpbusd tmm2, tmm5, tmm6"
-                "tdpbusd tmm3, tmm5, tmm7"
-            ],
-            [
-                "tilestored [{sums} + {width}*1], tmm0"
-                "tilestored [{sums} + {width}*1 + 64], tmm1"
-                "tilestored [{sums} + {width}*1 + 2048], tmm2"
-                "tilestored [{sums} + {width}*1 + 2112], tmm3"
-            ]
-        ),
-        (2, 1) => tiles!(
-            [
-                "tileloadd tmm0, [{codes} + {left}*1]"
-                "tileloadd tmm2, [{codes} + {left}*1]"
-            ],
-            ["tilezero tmm0" "tilezero tmm2"],
-            [
-                "tileloadd tmm4, [{codes} + {distance}*1]"
-                "tileloadd tmm6, [{weights} + {width}*1]"
-                "tdpbusd tmm0, tmm4, tmm6"
-                "tileloadd tmm5, [{below} + {distance}*1]"
-                "tdpbusd tmm2, tmm5, tmm6"
-            ],
-            [
-                "tilestored [{sums} + {width}*1], tmm0"
-                "tilestored [{sums} + {width}*1 + 1024], tmm2"
-            ]
-        ),
-        (1, 2) => tiles!(
-            [
-                "tileloadd tmm0, [{codes} + {left}*1]"
-                "tileloadd tmm1, [{codes} + {left}*1 + 64]"
-            ],
-            ["tilezero tmm0" "tilezero tmm1"],
-            [
-                "tileloadd tmm4, [{codes} + {distance}*1]"
-                "tileloadd tmm6, [{weights} + {width}*1]"
-                "tdpbusd tmm0, tmm4, tmm6"
-                "tileloadd tmm7, [{weights} + {width}*1 + 64]"
-                "tdpbusd tmm1, tmm4, tmm7"
-            ],
-            [
-                "tilestored [{sums} + {width}*1], tmm0"
-                "tilestored [{sums} + {width}*1 + 64], tmm1"
-            ]
-        ),
-        (1, 1) => tiles!(
-            ["tileloadd tmm0, [{codes} + {left}*1]"],
-            ["tilezero tmm0"],
-            [
-                "tileloadd tmm4, [{codes} + {distance}*1]"
-                "tileloadd tmm6, [{weights} + {width}*1]"
-                "tdpbusd tmm0, tmm4, tmm6"
-            ],
-            ["tilestored [{sums} + {width}*1], tmm0"]
-        ),
+        (2, 2) => tiles!(beside: true, below: true, both: true, 2048),
+        (2, 1) => tiles!(beside: false, below: true, both: false, 1024),
+        (1, 2) => tiles!(beside: true, below: false, both: false, 0),
+        (1, 1) => tiles!(beside: false, below: false, both: false, 0),
         _ => unreachable!("a block has {M} by {V} tiles"),
     }
 }
