@@ -248,7 +248,6 @@ impl Sequence<'_> {
                     let steps = positions.start + steps.start..positions.start + steps.end;
                     self.vectors.run(GemmBlock {
                         left: weights,
-                        left_begin: steps.start,
                         right: OperandB::Packed {
                             panels,
                             begin,

@@ -285,7 +285,6 @@ fn multiply_panels(
             });
             vectors.run(GemmBlock {
                 left: data,
-                left_begin: steps.start,
                 right: OperandB::Packed {
                     panels: &panel[..stride * steps.len()],
                     begin: 0,

@@ -288,7 +288,6 @@ impl Im2colGemm<'_> {
                     }
                     vectors.run(GemmBlock {
                         left: weights.view(),
-                        left_begin: steps.start,
                         right,
                         rows: share.rows.clone(),
                         columns,
@@ -346,7 +345,6 @@ impl Im2colGemm<'_> {
                 let elements = &mut results[column - start..];
                 vectors.run(GemmBlock {
                     left: rows.view(),
-                    left_begin: 0,
                     right: OperandB::Packed {
                         panels: &weights.elements[column * weights.depth..],
                         begin: steps.start,

@@ -33,9 +33,8 @@ pub(crate) enum OperandB<'a> {
 /// later ones with what is in `C` already, and the last ones apply the activation.
 #[derive(Debug)]
 pub(crate) struct GemmBlock<'a> {
-    /// The steps of the part begin with step `left_begin` of these.
+    /// It has all steps of the sum, or those of this part alone.
     pub left: OperandA<&'a [f32]>,
-    pub left_begin: usize,
     pub right: OperandB<'a>,
     /// Begins with a whole panel.
     pub rows: Range<usize>,
@@ -55,20 +54,15 @@ impl WithSimd for GemmBlock<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let mut output = std::mem::replace(&mut self.output, Output::matrix(&mut [], 0));
-        self.all_tiles(simd, &mut output);
-    }
-}
-
-impl GemmBlock<'_> {
-    #[inline(always)]
-    fn all_tiles<S: Simd>(&self, simd: S, output: &mut Output) {
+        let output = &mut std::mem::replace(&mut self.output, Output::matrix(&mut [], 0));
         match Tile::of_simd::<S>().vectors() {
             3 => self.tiles_of_vectors::<S, 3>(simd, output),
             _ => self.tiles_of_vectors::<S, 2>(simd, output),
         }
     }
+}
 
+impl GemmBlock<'_> {
     /// The tiles of whole panels of so many vectors.
     #[inline(always)]
     fn tiles_of_vectors<S: Simd, const W: usize>(&self, simd: S, output: &mut Output) {
@@ -96,7 +90,8 @@ impl GemmBlock<'_> {
         let depth = self.left.depth;
         let panel = &self.left.elements[first_row * depth..][..N * depth];
         let is_packed = self.left.layout == LayoutOfA::Panels;
-        let left = &as_arrays::<N, f32>(panel).0[self.left_begin..][..steps];
+        let first_step = if depth == self.depth { self.steps.start } else { 0 };
+        let left = &as_arrays::<N, f32>(panel).0[first_step..][..steps];
         for first in (0..self.columns).step_by(tile.columns) {
             let at = [first_row, first];
             let (panels, begin, depth, next) = match self.right {
@@ -132,7 +127,7 @@ impl GemmBlock<'_> {
                     let left = match is_packed {
                         true => avx512::RowsOfA { elements: left.as_flattened(), row: 1, step: N },
                         false => {
-                            let elements = &panel[self.left_begin..];
+                            let elements = &panel[first_step..];
                             avx512::RowsOfA { elements, row: self.left.depth, step: 1 }
                         }
                     };

@@ -92,7 +92,6 @@ impl<'a> PackedGemm<'a> {
             for steps in parts(depth) {
                 vectors.run(GemmBlock {
                     left: self.left,
-                    left_begin: steps.start,
                     right: OperandB::Packed {
                         panels: &elements[first * depth..],
                         begin: steps.start,

@@ -105,7 +105,6 @@ fn products() {
                 for steps in [0..depth / 2, depth / 2..depth] {
                     vectors.run(GemmBlock {
                         left,
-                        left_begin: steps.start,
                         right: OperandB::Packed {
                             panels: &right.elements,
                             begin: steps.start,
