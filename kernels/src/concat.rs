@@ -25,7 +25,7 @@ impl Concatenation {
         // tract has a loop for a few elements of each input in turn, which goes round for no elements, too.
         let of_one = extent(&shape[self.axis..]).saturating_mul(fact.datum_type.size_of());
         let few = !shape.contains(&0) && of_one < inputs.len() * LINE;
-        let run = |input: &TValue| Run { first: 0, step: 1, count: input.shape()[self.axis] };
+        let run = |input: &TValue| Run { first: 0, stride: 1, count: input.shape()[self.axis] };
         let parts = inputs.iter().map(|input| (&**input, run(input)));
         match few {
             true => Tensor::stack_tensors(self.axis, &inputs),

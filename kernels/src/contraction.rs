@@ -248,9 +248,9 @@ impl ContractionSizes {
     ) -> TractResult<()> {
         let OutputShares { unit, outer, together, division, .. } = shares;
         division.fill_rows(output, together * unit, |first, output| {
-            let step = if outer == 1 { output.len() } else { unit };
-            for (number, output) in output.chunks_mut(step).enumerate() {
-                let begin = first * together * unit + number * step;
+            let part = if outer == 1 { output.len() } else { unit };
+            for (number, output) in output.chunks_mut(part).enumerate() {
+                let begin = first * together * unit + number * part;
                 let range = |axis: &AxisStrides| match axis.size > 1 && axis.output >= unit {
                     true => {
                         let index = begin / axis.output % axis.size;
@@ -261,10 +261,10 @@ impl ContractionSizes {
                 let rows = range(&self.rows);
                 let batch: TVec<Range<usize>> = self.batch.iter().map(range).collect();
                 let sizes: TVec<usize> = batch.iter().map(Range::len).collect();
-                for steps in tract_ndarray::indices(&*sizes) {
-                    let index = batch.iter().zip(steps.slice());
+                for offsets in tract_ndarray::indices(&*sizes) {
+                    let index = batch.iter().zip(offsets.slice());
                     let index: TVec<usize> =
-                        index.map(|(range, step)| range.start + step).collect();
+                        index.map(|(range, offset)| range.start + offset).collect();
                     let place = offset(&index, &self.batch, |axis| axis.output);
                     let place = place + rows.start * self.rows.output - begin;
                     product(&index, rows.clone(), &mut output[place..])?;

@@ -80,8 +80,8 @@
 //! | code | a few bits that stand for a number, also a float of 16 bits | `Levels` in `quantized/levels.rs`, [`Format`] |
 //! | levels | the numbers that the codes of quantised data stand for | `Levels` in `quantized/levels.rs` |
 //! | step | codes, or one element, of each row or column that are multiplied at once | `PackedFilters` in `quantized/product.rs` |
-//! | digit | one of three bytes of a number of the data, which is multiplied as a whole number; or one of two of 12 bits | `compressed/digits.rs`, `compressed/wasm.rs` |
-//! | per-channel scale, line | what the sums of an output channel are multiplied by, with an addend and limits | `ChannelScales` in `quantized/finish.rs` |
+//! | digit | one of three bytes of a number of the data, which is multiplied as an integer; or one of two of 12 bits | `compressed/digits.rs`, `compressed/wasm.rs` |
+//! | per-channel scale | what the sums of an output channel are multiplied by, with an addend and limits | `ChannelScales` in `quantized/finish.rs` |
 //! | zero point | the code that stands for 0; of a group, what is subtracted from codes | `Level::zero` in `quantized/levels.rs`, `GroupParameters` |
 //! | group | codes that share a scale; channels of a convolution; rows that share a matrix | `GroupParameters` in `compressed/matrix.rs`, `GroupWeights` in `convolution/products.rs`, `grouped.rs` |
 //! | nibble | a code of four bits | `NibbleTask` in `compressed/nibbles/` |

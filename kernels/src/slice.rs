@@ -36,7 +36,7 @@ impl EvalOp for SliceOfAxis {
             "SliceOfAxis: the data has shape {shape:?}, but must have indices {begin} to {end} on axis {axis}"
         );
         shape[*axis] = end - begin;
-        let part = (&*data, Run { first: begin, step: 1, count: end - begin });
+        let part = (&*data, Run { first: begin, stride: 1, count: end - begin });
         let parts = [part].into_iter();
         let output = concatenated("SliceOfAxis", data.datum_type(), &shape, *axis, parts)?;
         Ok(tvec!(output.into_tvalue()))

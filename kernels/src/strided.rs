@@ -190,13 +190,13 @@ fn transpose<T: Copy>(data: &[T], stride: usize, output: &mut [T], rows: usize, 
     }
 }
 
-/// Positions on an axis, in the same distance: `first`, `first + step` and so on.
+/// Positions on an axis, in the same distance: `first`, `first + stride` and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// The first position.
     pub first: usize,
     /// How far the next position is: 1 for neighbours, 0 for the same element again.
-    pub step: isize,
+    pub stride: isize,
     /// How many positions there are.
     pub count: usize,
 }
@@ -204,7 +204,7 @@ pub struct Run {
 impl Run {
     /// The positions, which may lie beyond any axis.
     pub fn positions(self) -> impl DoubleEndedIterator<Item = i128> + ExactSizeIterator {
-        (0..self.count).map(move |number| self.first as i128 + number as i128 * self.step as i128)
+        (0..self.count).map(move |number| self.first as i128 + number as i128 * self.stride as i128)
     }
 
     /// Whether all positions are on an axis of this size.
@@ -232,12 +232,12 @@ pub(crate) fn concatenated<'a>(
             let begin = end;
             end += run.count * inner;
             // One position is as good as neighbours.
-            let step = if run.count == 1 { 1 } else { run.step };
-            Ok(RowPart { data, size, first: run.first * inner, step, begin, end })
+            let stride = if run.count == 1 { 1 } else { run.stride };
+            Ok(RowPart { data, size, first: run.first * inner, stride, begin, end })
         });
         let parts: TVec<RowPart> = parts.collect::<TractResult<_>>()?;
         // Neighbours are parted anywhere, and others between two positions.
-        let unit = match parts.iter().all(|part| part.step == 1) {
+        let unit = match parts.iter().all(|part| part.stride == 1) {
             true => LINE,
             false => inner * (LINE / inner).max(1),
         };
@@ -249,10 +249,10 @@ pub(crate) fn concatenated<'a>(
                 2 => copy_parts(&parts, at, output, copy_elements::<2>),
                 4 => copy_parts(&parts, at, output, copy_elements::<4>),
                 8 => copy_parts(&parts, at, output, copy_elements::<8>),
-                _ => copy_parts(&parts, at, output, |data, mut begin, step, output| {
+                _ => copy_parts(&parts, at, output, |data, mut begin, stride, output| {
                     for places in output.chunks_exact_mut(inner) {
                         places.copy_from_slice(&data[begin..][..inner]);
-                        begin = begin.wrapping_add_signed(inner as isize * step);
+                        begin = begin.wrapping_add_signed(inner as isize * stride);
                     }
                 }),
             }
@@ -270,7 +270,7 @@ struct RowPart<'a> {
     size: usize,
     /// The first position in there, and how many positions it is to the next one.
     first: usize,
-    step: isize,
+    stride: isize,
     /// Where these positions are in a row of the output.
     begin: usize,
     end: usize,
@@ -287,12 +287,12 @@ fn copy_parts(
     let (mut row, mut within) = (at / width, at % width);
     let mut number = parts.partition_point(|part| part.end <= within);
     while !output.is_empty() {
-        let RowPart { data, size, first, step, begin, end } = parts[number];
+        let RowPart { data, size, first, stride, begin, end } = parts[number];
         let (these, rest) = output.split_at_mut((end - within).min(output.len()));
-        let from = (row * size + first).wrapping_add_signed((within - begin) as isize * step);
-        match step {
+        let from = (row * size + first).wrapping_add_signed((within - begin) as isize * stride);
+        match stride {
             1 => these.copy_from_slice(&data[from..][..these.len()]),
-            _ => copy(data, from, step, these),
+            _ => copy(data, from, stride, these),
         }
         (output, within, number) = (rest, end, number + 1);
         if number == parts.len() {
@@ -303,14 +303,14 @@ fn copy_parts(
 
 /// Copies elements of `N` bytes, each so many behind the one before it.
 #[inline(always)]
-fn copy_elements<const N: usize>(data: &[u8], begin: usize, step: isize, output: &mut [u8]) {
+fn copy_elements<const N: usize>(data: &[u8], begin: usize, stride: isize, output: &mut [u8]) {
     let (data, places) = (data.as_chunks::<N>().0, output.as_chunks_mut::<N>().0);
     let first = begin / N;
-    match step {
+    match stride {
         0 => places.fill(data[first]),
         -1 => places.iter_mut().zip(data[..=first].iter().rev()).for_each(|(to, from)| *to = *from),
         _ => places.iter_mut().enumerate().for_each(|(number, to)| {
-            *to = data[first.wrapping_add_signed(number as isize * step)];
+            *to = data[first.wrapping_add_signed(number as isize * stride)];
         }),
     }
 }

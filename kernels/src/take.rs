@@ -42,8 +42,8 @@ pub fn take_runs(operator: &str, data: &Tensor, axis: usize, runs: &[Run]) -> Tr
 mod tests {
     use super::*;
 
-    fn run(first: usize, step: isize, count: usize) -> Run {
-        Run { first, step, count }
+    fn run(first: usize, stride: isize, count: usize) -> Run {
+        Run { first, stride, count }
     }
 
     #[test]

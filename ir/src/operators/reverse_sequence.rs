@@ -41,8 +41,8 @@ impl EvalOp for ReverseSequence {
                 continue;
             }
             let sequence = data.slice(self.batch_axis, number, number + 1)?;
-            let reversed = Run { first: length - 1, step: -1, count: length };
-            let rest = Run { first: length, step: 1, count: size - length };
+            let reversed = Run { first: length - 1, stride: -1, count: length };
+            let rest = Run { first: length, stride: 1, count: size - length };
             let runs = [reversed, rest];
             let reversed = take_runs("ReverseSequence", &sequence, self.seq_axis, &runs)?;
             output.assign_slice(number..number + 1, &reversed, 0..1, self.batch_axis)?;

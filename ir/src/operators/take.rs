@@ -166,7 +166,7 @@ impl Positions {
             let is_there = (0..size).contains(&first) && (0..size).contains(&last);
             let run = || {
                 let (first, count) = (first.try_into().ok()?, count.try_into().ok()?);
-                Some(Run { first, step: step.try_into().ok()?, count })
+                Some(Run { first, stride: step.try_into().ok()?, count })
             };
             is_there.then(run).flatten()
         };
@@ -196,7 +196,7 @@ pub(super) fn take(data: &Tensor, axis: usize, positions: &[usize]) -> TractResu
     for position in positions {
         match runs.last_mut() {
             Some(run) if run.first + run.count == *position => run.count += 1,
-            _ => runs.push(Run { first: *position, step: 1, count: 1 }),
+            _ => runs.push(Run { first: *position, stride: 1, count: 1 }),
         }
     }
     take_runs("Take", data, axis, &runs)

@@ -6,11 +6,11 @@ use super::pages::{PageLayout, PagedFactor};
 use crate::isa::{Lanes, OnLanes, padded, store_first};
 use crate::memory::{LINE, prefetch};
 
-/// The numbers that codes stand for: `least + step * code`.
+/// The numbers that codes stand for: `least + scale * code`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CodeRange {
     pub least: f32,
-    pub step: f32,
+    pub scale: f32,
 }
 
 impl CodeRange {
@@ -18,15 +18,19 @@ impl CodeRange {
     pub fn of(elements: &[f32]) -> CodeRange {
         let least = elements.iter().copied().fold(f32::INFINITY, f32::min);
         let greatest = elements.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let step = (greatest - least) / f32::from(u8::MAX);
-        let is_finite = step.is_finite() && elements.iter().all(|element| element.is_finite());
-        if is_finite { CodeRange { least, step } } else { CodeRange { least: f32::NAN, step: 0. } }
+        let scale = (greatest - least) / f32::from(u8::MAX);
+        let is_finite = scale.is_finite() && elements.iter().all(|element| element.is_finite());
+        if is_finite {
+            CodeRange { least, scale }
+        } else {
+            CodeRange { least: f32::NAN, scale: 0. }
+        }
     }
 
     /// The code whose number is next to this element.
     pub fn code(self, element: f32) -> u8 {
         // Where there are no steps it is 0, or does not matter.
-        ((element - self.least) / self.step).round() as u8
+        ((element - self.least) / self.scale).round() as u8
     }
 }
 
@@ -36,7 +40,7 @@ pub(super) struct PageCodes<'a> {
     pub layout: PageLayout,
     pub codes: &'a [u8],
     pub least: &'a [f32],
-    pub step: &'a [f32],
+    pub scale: &'a [f32],
 }
 
 impl PageCodes<'_> {
@@ -45,7 +49,7 @@ impl PageCodes<'_> {
         for line in self.codes.chunks(LINE) {
             prefetch(line.as_ptr());
         }
-        for line in [self.least, self.step] {
+        for line in [self.least, self.scale] {
             prefetch(line.as_ptr().cast());
         }
     }
@@ -60,7 +64,7 @@ pub(super) struct UnpackPage<'a> {
 impl OnLanes for UnpackPage<'_> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
-        let UnpackPage { codes: PageCodes { layout, codes, least, step }, numbers } = self;
+        let UnpackPage { codes: PageCodes { layout, codes, least, scale }, numbers } = self;
         let PageLayout { format, width, tile } = layout;
         match format.factor {
             PagedFactor::Keys => {
@@ -71,11 +75,11 @@ impl OnLanes for UnpackPage<'_> {
                     for column in (0..tile.columns).step_by(N) {
                         let columns = column..(column + N).min(tile.columns);
                         let least = lanes.load(&padded(&least[first..][columns.clone()]));
-                        let step = lanes.load(&padded(&step[first..][columns.clone()]));
+                        let scale = lanes.load(&padded(&scale[first..][columns.clone()]));
                         let rows = codes.chunks_exact(tile.columns);
                         for (codes, numbers) in rows.zip(numbers.chunks_exact_mut(tile.columns)) {
                             let numbers = &mut numbers[columns.clone()];
-                            unpack(lanes, &codes[columns.clone()], least, step, numbers);
+                            unpack(lanes, &codes[columns.clone()], least, scale, numbers);
                         }
                     }
                 }
@@ -87,10 +91,10 @@ impl OnLanes for UnpackPage<'_> {
                     let panel = first * layout.room()..(first + columns) * layout.room();
                     let rows = codes[panel.clone()].chunks_exact(columns);
                     let rows = rows.zip(numbers[panel].chunks_exact_mut(columns));
-                    for ((codes, numbers), (least, step)) in rows.zip(least.iter().zip(step)) {
-                        let (least, step) = (lanes.splat(*least), lanes.splat(*step));
+                    for ((codes, numbers), (least, scale)) in rows.zip(least.iter().zip(scale)) {
+                        let (least, scale) = (lanes.splat(*least), lanes.splat(*scale));
                         for (codes, numbers) in codes.chunks(N).zip(numbers.chunks_mut(N)) {
-                            unpack(lanes, codes, least, step, numbers);
+                            unpack(lanes, codes, least, scale, numbers);
                         }
                     }
                 }
@@ -105,14 +109,14 @@ fn unpack<L: Lanes<N>, const N: usize>(
     lanes: L,
     codes: &[u8],
     least: L::Floats,
-    step: L::Floats,
+    scale: L::Floats,
     numbers: &mut [f32],
 ) {
     let codes = match codes.first_chunk() {
         Some(codes) => lanes.of_u8(codes),
         None => lanes.of_u8(&padded(codes)),
     };
-    store_first(lanes, numbers, lanes.mul_add(codes, step, least));
+    store_first(lanes, numbers, lanes.mul_add(codes, scale, least));
 }
 
 #[cfg(test)]
@@ -124,7 +128,7 @@ mod tests {
     fn numbers(elements: &[f32]) -> Vec<f32> {
         let range = CodeRange::of(elements);
         let numbers =
-            elements.iter().map(|it| range.least + range.step * f32::from(range.code(*it)));
+            elements.iter().map(|it| range.least + range.scale * f32::from(range.code(*it)));
         numbers.collect()
     }
 
@@ -135,8 +139,8 @@ mod tests {
             let elements: Vec<f32> = elements.into_iter().map(|it| it + at).collect();
             let range = CodeRange::of(&elements);
             for (number, element) in numbers(&elements).into_iter().zip(elements) {
-                let rounding = 4. * f32::EPSILON * (element.abs() + 255. * range.step);
-                prop_assert!((number - element).abs() <= 0.5 * range.step + rounding);
+                let rounding = 4. * f32::EPSILON * (element.abs() + 255. * range.scale);
+                prop_assert!((number - element).abs() <= 0.5 * range.scale + rounding);
             }
         }
     }

@@ -211,7 +211,7 @@ impl PageMemory {
                 let range = CodeRange::of(elements);
                 layout.write(codes, place, elements.iter().map(|element| range.code(*element)));
                 numbers[place] = range.least;
-                numbers[layout.room() + place] = range.step;
+                numbers[layout.room() + place] = range.scale;
             }
         }
     }
@@ -240,8 +240,8 @@ impl Page {
             }
             CachePrecision::U8 => {
                 let (numbers, codes) = self.kept(layout);
-                let (least, step) = numbers.split_at(layout.room());
-                PageContents::Codes(PageCodes { layout, codes, least, step })
+                let (least, scale) = numbers.split_at(layout.room());
+                PageContents::Codes(PageCodes { layout, codes, least, scale })
             }
         }
     }

@@ -9,7 +9,7 @@
 
 use std::arch::x86_64::*;
 
-use super::digits::{DigitRows, LANES, MOST_WHOLE, SplitRow, digit, larger, scales_of};
+use super::digits::{DigitRows, LANES, MOST_INTEGER, SplitRow, digit, larger, scales_of};
 use super::matrix::{CompressedMatrix, FewRowsTask};
 use crate::isa::{Avx512Vnni, Lanes, On, padded};
 use crate::memory::StreamPrefetch;
@@ -20,8 +20,8 @@ const WORD_CODES: usize = 4;
 /// The numbers of a block.
 const WIDTH: usize = WORD_CODES * LANES;
 
-/// A block of a row of data: the digits of its numbers, the highest ones first; the scales of its words; and the sums of their whole
-/// numbers.
+/// A block of a row of data: the digits of its numbers, the highest ones first; the scales of its words; and the sums of their
+/// integers.
 type DigitBlock = [[f32; LANES]; 5];
 
 /// Rows of data as digits, for codes of 8 bits.
@@ -31,8 +31,8 @@ impl ByteDigits {
     /// None if some numbers cannot be [split](SplitRow::split_row).
     pub fn of(lanes: Avx512Vnni, matrix: &CompressedMatrix, data: &[f32]) -> Option<ByteDigits> {
         let blocks = matrix.depth.div_ceil(WIDTH);
-        let split = ByteLayout { blocks, are_signed: !matrix.format.is_signed() };
-        DigitRows::new(lanes, split, data, matrix.depth)
+        let layout = ByteLayout { blocks, are_signed: !matrix.format.is_signed() };
+        DigitRows::new(lanes, layout, data, matrix.depth)
     }
 
     #[inline(always)]
@@ -79,18 +79,19 @@ impl ByteLayout {
                 let size = _mm512_abs_ps(numbers);
                 let pairs = larger(lanes, size, _mm512_permute_ps::<0b10_11_00_01>(size));
                 let largest = larger(lanes, pairs, _mm512_permute_ps::<0b01_00_11_10>(pairs));
-                let (scale, fits) = scales_of(lanes, largest, MOST_WHOLE);
+                let (scale, fits) = scales_of(lanes, largest, MOST_INTEGER);
                 can_split &= fits;
-                let mut whole = _mm512_cvtps_epi32(_mm512_div_ps(numbers, scale));
-                let pairs = _mm512_add_epi32(whole, _mm512_shuffle_epi32::<0b10_11_00_01>(whole));
+                let mut integer = _mm512_cvtps_epi32(_mm512_div_ps(numbers, scale));
+                let pairs =
+                    _mm512_add_epi32(integer, _mm512_shuffle_epi32::<0b10_11_00_01>(integer));
                 let sum = _mm512_add_epi32(pairs, _mm512_shuffle_epi32::<0b01_00_11_10>(pairs));
                 if !self.are_signed {
-                    whole = _mm512_add_epi32(whole, _mm512_set1_epi32(1 << 23));
+                    integer = _mm512_add_epi32(integer, _mm512_set1_epi32(1 << 23));
                 }
                 let words = LANES / WORD_CODES * vector..LANES / WORD_CODES * (vector + 1);
                 let (digits, behind) = block.split_at_mut(3);
                 for place in digits.iter_mut().rev() {
-                    let bytes = _mm512_cvtepi32_epi8(digit(lanes, &mut whole, self.are_signed));
+                    let bytes = _mm512_cvtepi32_epi8(digit(lanes, &mut integer, self.are_signed));
                     _mm_storeu_si128(place[words.clone()].as_mut_ptr().cast(), bytes);
                 }
                 for (place, numbers) in behind.iter_mut().zip([scale, _mm512_castsi512_ps(sum)]) {
@@ -120,15 +121,15 @@ impl FewRowsTask<'_, '_, ByteDigits> {
     fn multiply<const SIGNED: bool, const SHIFTED: bool>(&mut self, lanes: Avx512Vnni) {
         for first in (0..self.output.len()).step_by(2) {
             match self.output.len() - first {
-                1 => self.of_data::<SIGNED, SHIFTED, 1>(lanes, first),
-                _ => self.of_data::<SIGNED, SHIFTED, 2>(lanes, first),
+                1 => self.of_tokens::<SIGNED, SHIFTED, 1>(lanes, first),
+                _ => self.of_tokens::<SIGNED, SHIFTED, 2>(lanes, first),
             }
         }
     }
 
-    /// The products with `R` rows of data.
+    /// The products with `TOKENS` rows of data.
     #[inline(always)]
-    fn of_data<const SIGNED: bool, const SHIFTED: bool, const R: usize>(
+    fn of_tokens<const SIGNED: bool, const SHIFTED: bool, const TOKENS: usize>(
         &mut self,
         lanes: Avx512Vnni,
         first: usize,
@@ -136,58 +137,58 @@ impl FewRowsTask<'_, '_, ByteDigits> {
         let count = self.output[first].len();
         let fours = count / 4 * 4;
         for row in (0..fours).step_by(4) {
-            self.rows::<SIGNED, SHIFTED, 4, R>(lanes, row, first);
+            self.rows::<SIGNED, SHIFTED, 4, TOKENS>(lanes, row, first);
         }
         for row in fours..count {
-            self.rows::<SIGNED, SHIFTED, 1, R>(lanes, row, first);
+            self.rows::<SIGNED, SHIFTED, 1, TOKENS>(lanes, row, first);
         }
     }
 
-    /// `C` rows of the matrix, which have zero points if they are `SHIFTED`, and `R` rows of data.
+    /// `ROWS` rows of the matrix, which have zero points if they are `SHIFTED`, and `TOKENS` rows of data.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn rows<const SIGNED: bool, const SHIFTED: bool, const C: usize, const R: usize>(
+    fn rows<const SIGNED: bool, const SHIFTED: bool, const ROWS: usize, const TOKENS: usize>(
         &mut self,
         lanes: Avx512Vnni,
         first: usize,
-        first_data: usize,
+        first_token: usize,
     ) {
-        let codes: [(&[[u8; WIDTH]], &[u8]); C] =
+        let codes: [(&[[u8; WIDTH]], &[u8]); ROWS] =
             std::array::from_fn(|row| self.row(first + row).as_chunks());
         let whole = codes[0].0.len();
         let of_blocks = codes.map(|(blocks, _)| &blocks[..whole]);
-        let data: [&[DigitBlock]; R] =
-            std::array::from_fn(|row| self.data.blocks(first_data + row));
+        let data: [&[DigitBlock]; TOKENS] =
+            std::array::from_fn(|row| self.data.blocks(first_token + row));
         let of_data = data.map(|data| &data[..whole]);
-        let mut zero_points = [lanes.splat(0.); C];
+        let mut zero_points = [lanes.splat(0.); ROWS];
         if SHIFTED {
-            for row in 0..C {
+            for row in 0..ROWS {
                 zero_points[row] = lanes.splat(-self.parameters.zero_points[first + row]);
             }
         }
-        let mut totals = [[lanes.splat(0.); R]; C];
+        let mut totals = [[lanes.splat(0.); TOKENS]; ROWS];
         let mut ahead =
-            StreamPrefetch::behind(self.row(first).as_ptr(), C * self.matrix.row_bytes());
+            StreamPrefetch::behind(self.row(first).as_ptr(), ROWS * self.matrix.row_bytes());
         for block in 0..whole {
-            ahead.ask(C * WIDTH);
+            ahead.ask(ROWS * WIDTH);
             let codes = std::array::from_fn(|row| &of_blocks[row][block]);
             let blocks = of_data.map(|data| &data[block]);
-            add::<SIGNED, SHIFTED, C, R>(lanes, codes, blocks, &zero_points, &mut totals);
+            add::<SIGNED, SHIFTED, ROWS, TOKENS>(lanes, codes, blocks, &zero_points, &mut totals);
         }
         if whole < data[0].len() {
-            let mut last = [[0; WIDTH]; C];
-            for row in 0..C {
+            let mut last = [[0; WIDTH]; ROWS];
+            for row in 0..ROWS {
                 let (_, rest) = codes[row];
                 ahead.ask(rest.len());
                 last[row] = padded(rest);
             }
             let (codes, blocks) = (last.each_ref(), data.map(|data| &data[whole]));
-            add::<SIGNED, SHIFTED, C, R>(lanes, codes, blocks, &zero_points, &mut totals);
+            add::<SIGNED, SHIFTED, ROWS, TOKENS>(lanes, codes, blocks, &zero_points, &mut totals);
         }
-        for row in 0..C {
-            for of in 0..R {
-                self.output[first_data + of][first + row] =
-                    lanes.sum(totals[row][of]) * self.parameters.scales[first + row];
+        for row in 0..ROWS {
+            for token in 0..TOKENS {
+                self.output[first_token + token][first + row] =
+                    lanes.sum(totals[row][token]) * self.parameters.scales[first + row];
             }
         }
     }
@@ -195,20 +196,20 @@ impl FewRowsTask<'_, '_, ByteDigits> {
 
 /// Adds the products of the codes of a block of some rows and blocks of data. Zero points have the other sign.
 #[inline(always)]
-fn add<const SIGNED: bool, const SHIFTED: bool, const C: usize, const R: usize>(
+fn add<const SIGNED: bool, const SHIFTED: bool, const ROWS: usize, const TOKENS: usize>(
     lanes: Avx512Vnni,
-    codes: [&[u8; WIDTH]; C],
-    blocks: [&DigitBlock; R],
-    zero_points: &[__m512; C],
-    totals: &mut [[__m512; R]; C],
+    codes: [&[u8; WIDTH]; ROWS],
+    blocks: [&DigitBlock; TOKENS],
+    zero_points: &[__m512; ROWS],
+    totals: &mut [[__m512; TOKENS]; ROWS],
 ) {
     // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`; what is read has the size of a vector.
     unsafe {
         let zeros = _mm512_setzero_si512();
-        for row in 0..C {
+        for row in 0..ROWS {
             let codes = _mm512_loadu_si512(codes[row].as_ptr().cast());
-            for of in 0..R {
-                let [a, b, c, scale, sum] = blocks[of];
+            for token in 0..TOKENS {
+                let [a, b, c, scale, sum] = blocks[token];
                 let multiply = |sum, digits| {
                     let digits = _mm512_castps_si512(lanes.load(digits));
                     match SIGNED {
@@ -223,14 +224,14 @@ fn add<const SIGNED: bool, const SHIFTED: bool, const C: usize, const R: usize>(
                 }
                 let high = multiply(_mm512_slli_epi32::<8>(high), b);
                 let low = multiply(zeros, c);
-                // As a whole number, the sum of both would not have room.
+                // As an integer, the sum of both would not have room.
                 let [high, low] = [_mm512_cvtepi32_ps(high), _mm512_cvtepi32_ps(low)];
                 let mut product = lanes.mul_add(high, lanes.splat(256.), low);
                 if SHIFTED {
                     let sum = _mm512_cvtepi32_ps(_mm512_castps_si512(lanes.load(sum)));
                     product = lanes.mul_add(zero_points[row], sum, product);
                 }
-                totals[row][of] = lanes.mul_add(product, lanes.load(scale), totals[row][of]);
+                totals[row][token] = lanes.mul_add(product, lanes.load(scale), totals[row][token]);
             }
         }
     }
@@ -247,8 +248,8 @@ mod tests {
         let Some(lanes) = Instructions::detect().avx512_vnni() else { return };
         let data = numbers(WORD_CODES, 2 * WIDTH);
         for are_signed in [true, false] {
-            let split = ByteLayout { blocks: 2, are_signed };
-            let rows = DigitRows::new(lanes, split, &data, 2 * WIDTH).expect("they are finite");
+            let layout = ByteLayout { blocks: 2, are_signed };
+            let rows = DigitRows::new(lanes, layout, &data, 2 * WIDTH).expect("they are finite");
             let blocks = rows.blocks(0);
             assert_eq!(blocks.len(), 2);
             for (place, word) in data.as_chunks::<WORD_CODES>().0.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Data as whole numbers of three digits, which the processor multiplies with codes byte by byte (`vpdpbusd`, of AVX-512 VNNI).
+//! Data as integers of three digits, which the processor multiplies with codes byte by byte (`vpdpbusd`, of AVX-512 VNNI).
 //!
 //! A number `x` is `scale * q`, where neighbours have one scale, and `q = 65536 a + 256 b + c`, with digits between -128 and 127, or 0
 //! and 255. Sums of products of codes and digits are exact, and so is
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! until it becomes a number in single precision. One factor of the processor's multiplication has no sign: signed codes or digits get
-//! a number more, so that they have none, and `bytes.rs` and `nibbles` subtract the products with that number, in whole numbers.
+//! a number more, so that they have none, and `bytes.rs` and `nibbles` subtract the products with that number, in integers.
 //! `nibbles/avx2.rs` has digits for an older instruction.
 //!
 //! Only `q` is rounded. Each number is wrong by less than 2^-23 of the largest of those that have its scale, four neighbours, for codes of
@@ -26,8 +26,8 @@ use crate::memory::Scratch;
 
 pub(super) const LANES: usize = 16;
 
-/// The largest whole number: the largest of three digits is 8,355,711, and the scale is rounded.
-pub(super) const MOST_WHOLE: f32 = 8_355_700.;
+/// The largest integer: the largest of three digits is 8,355,711, and the scale is rounded.
+pub(super) const MOST_INTEGER: f32 = 8_355_700.;
 
 /// Splits rows of data into digits, which are stored in blocks of neighbours (the tiles of `nibbles`).
 pub(super) trait SplitRow<L>: Copy {
@@ -42,29 +42,29 @@ pub(super) trait SplitRow<L>: Copy {
 /// Rows of data as digits, in the blocks of `S`. Whole numbers and digits are the bits of floats.
 pub(super) struct DigitRows<L, S> {
     pub lanes: L,
-    pub split: S,
+    pub layout: S,
     rows: Scratch,
 }
 
 impl<L: Isa, S: SplitRow<L>> DigitRows<L, S> {
     /// Rows of `depth` numbers each; or none if some cannot be [split](SplitRow::split_row).
-    pub fn new(lanes: L, split: S, data: &[f32], depth: usize) -> Option<DigitRows<L, S>> {
-        let mut rows = Scratch::new(data.len() / depth * split.stride());
+    pub fn new(lanes: L, layout: S, data: &[f32], depth: usize) -> Option<DigitRows<L, S>> {
+        let mut rows = Scratch::new(data.len() / depth * layout.stride());
         let (places, mut can_split) = (&mut rows, true);
-        lanes.enter(SplitRows { split, data, depth, places, can_split: &mut can_split });
-        can_split.then_some(DigitRows { lanes, split, rows })
+        lanes.enter(SplitRows { layout, data, depth, places, can_split: &mut can_split });
+        can_split.then_some(DigitRows { lanes, layout, rows })
     }
 
     /// The blocks of a row.
     #[inline(always)]
     pub fn row(&self, row: usize) -> &[f32] {
-        let stride = self.split.stride();
+        let stride = self.layout.stride();
         &self.rows[row * stride..][..stride]
     }
 }
 
 struct SplitRows<'a, S> {
-    split: S,
+    layout: S,
     data: &'a [f32],
     depth: usize,
     places: &'a mut [f32],
@@ -75,14 +75,14 @@ struct SplitRows<'a, S> {
 impl<L: Copy, S: SplitRow<L>> On<L> for SplitRows<'_, S> {
     #[inline(always)]
     fn run(self, lanes: L) {
-        let places = self.places.chunks_exact_mut(self.split.stride());
+        let places = self.places.chunks_exact_mut(self.layout.stride());
         for (row, place) in self.data.chunks_exact(self.depth).zip(places) {
-            *self.can_split &= self.split.split_row(lanes, row, place);
+            *self.can_split &= self.layout.split_row(lanes, row, place);
         }
     }
 }
 
-/// The scales of numbers of which these are the largest ones, without signs, where whole numbers go up to the most; and whether all can
+/// The scales of numbers of which these are the largest ones, without signs, where integers go up to the most; and whether all can
 /// be [split](SplitRow::split_row).
 #[inline(always)]
 pub(super) fn scales_of<L: Lanes<N>, const N: usize>(
@@ -106,20 +106,20 @@ pub(super) fn scales_of<L: Lanes<N>, const N: usize>(
 pub(super) fn larger(_: Avx512Vnni, largest: __m512, numbers: __m512) -> __m512 {
     // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
     unsafe {
-        // As whole numbers, NaN is larger than infinity.
+        // As integers, NaN is larger than infinity.
         let numbers = _mm512_castps_si512(_mm512_abs_ps(numbers));
         _mm512_castsi512_ps(_mm512_max_epu32(_mm512_castps_si512(largest), numbers))
     }
 }
 
-/// Takes the lowest digit of whole numbers off, as a byte: between -128 and 127 if it has a sign, else between 0 and 255.
+/// Takes the lowest digit of integers off, as a byte: between -128 and 127 if it has a sign, else between 0 and 255.
 #[inline(always)]
-pub(super) fn digit(_: Avx512Vnni, whole: &mut __m512i, has_sign: bool) -> __m512i {
+pub(super) fn digit(_: Avx512Vnni, integer: &mut __m512i, has_sign: bool) -> __m512i {
     // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
     unsafe {
-        let byte = _mm512_and_si512(*whole, _mm512_set1_epi32(0xff));
+        let byte = _mm512_and_si512(*integer, _mm512_set1_epi32(0xff));
         let carry = _mm512_set1_epi32(if has_sign { 128 } else { 0 });
-        *whole = _mm512_srai_epi32::<8>(_mm512_add_epi32(*whole, carry));
+        *integer = _mm512_srai_epi32::<8>(_mm512_add_epi32(*integer, carry));
         byte
     }
 }

@@ -93,28 +93,28 @@ impl FewRowsTask<'_, '_, FloatData> {
     fn of_format<L: Lanes<N>, D: Decode, const N: usize>(&mut self, lanes: L) {
         for first in (0..self.output.len()).step_by(2) {
             match self.output.len() - first {
-                1 => self.of_data::<L, D, N, 1>(lanes, first),
-                _ => self.of_data::<L, D, N, 2>(lanes, first),
+                1 => self.of_tokens::<L, D, N, 1>(lanes, first),
+                _ => self.of_tokens::<L, D, N, 2>(lanes, first),
             }
         }
     }
 
-    /// The products with `R` rows of data.
+    /// The products with `TOKENS` rows of data.
     #[inline(always)]
-    fn of_data<L: Lanes<N>, D: Decode, const N: usize, const R: usize>(
+    fn of_tokens<L: Lanes<N>, D: Decode, const N: usize, const TOKENS: usize>(
         &mut self,
         lanes: L,
-        first_data: usize,
+        first_token: usize,
     ) {
-        let (count, depth) = (self.output[first_data].len(), self.matrix.depth);
+        let (count, depth) = (self.output[first_token].len(), self.matrix.depth);
         if self.matrix.groups() > 1 {
             for row in 0..count {
                 // Loops of a constant take much less time.
                 match self.matrix.group / (2 * N) {
-                    2 => self.row_of_groups::<L, D, N, R, 2>(lanes, row, first_data),
-                    4 => self.row_of_groups::<L, D, N, R, 4>(lanes, row, first_data),
-                    8 => self.row_of_groups::<L, D, N, R, 8>(lanes, row, first_data),
-                    _ => self.row_of_groups::<L, D, N, R, 0>(lanes, row, first_data),
+                    2 => self.row_of_groups::<L, D, N, TOKENS, 2>(lanes, row, first_token),
+                    4 => self.row_of_groups::<L, D, N, TOKENS, 4>(lanes, row, first_token),
+                    8 => self.row_of_groups::<L, D, N, TOKENS, 8>(lanes, row, first_token),
+                    _ => self.row_of_groups::<L, D, N, TOKENS, 0>(lanes, row, first_token),
                 }
             }
             return;
@@ -123,27 +123,33 @@ impl FewRowsTask<'_, '_, FloatData> {
         let is_long = D::BITS == 16 && depth > DATA_AT_ONCE;
         let at_once = if is_long { DATA_AT_ONCE } else { depth };
         // One row of data meets rows of codes of 16 bits one after the other: two at once are slower.
-        let in_pairs = !is_long && (D::BITS < 16 || R > 1);
+        let in_pairs = !is_long && (D::BITS < 16 || TOKENS > 1);
         let pairs = if in_pairs { count / 2 * 2 } else { 0 };
         for begin in (0..depth).step_by(at_once) {
             let steps = begin..(begin + at_once).min(depth);
             for row in (0..pairs).step_by(2) {
-                self.rows_of_one_group::<L, D, N, 2, R>(lanes, row, first_data, &steps);
+                self.rows_of_one_group::<L, D, N, 2, TOKENS>(lanes, row, first_token, &steps);
             }
             for row in pairs..count {
-                self.rows_of_one_group::<L, D, N, 1, R>(lanes, row, first_data, &steps);
+                self.rows_of_one_group::<L, D, N, 1, TOKENS>(lanes, row, first_token, &steps);
             }
         }
     }
 
-    /// A row of the matrix, whose groups are `B` whole blocks, or any number of them if that is 0, and `R` rows of data. Sums of groups do
+    /// A row of the matrix, whose groups are `B` whole blocks, or any number of them if that is 0, and `TOKENS` rows of data. Sums of groups do
     /// not wait for each other.
     #[inline(always)]
-    fn row_of_groups<L: Lanes<N>, D: Decode, const N: usize, const R: usize, const B: usize>(
+    fn row_of_groups<
+        L: Lanes<N>,
+        D: Decode,
+        const N: usize,
+        const TOKENS: usize,
+        const B: usize,
+    >(
         &mut self,
         lanes: L,
         row: usize,
-        first_data: usize,
+        first_token: usize,
     ) {
         let block_bytes = 2 * N * D::BITS / 8;
         let blocks = if B > 0 { B } else { self.matrix.group / (2 * N) };
@@ -152,65 +158,73 @@ impl FewRowsTask<'_, '_, FloatData> {
         let parameters = row * groups..(row + 1) * groups;
         let scales = &self.parameters.scales[parameters.clone()];
         let zero_points = self.parameters.zero_points.get(parameters).unwrap_or_default();
-        let mut data: [_; R] =
-            std::array::from_fn(|row| self.data.row::<N>(first_data + row).chunks_exact(blocks));
-        let mut sums_of_data: [_; R] =
-            std::array::from_fn(|row| self.data.sums::<N>(groups, first_data + row).iter());
-        let mut totals = [lanes.splat(0.); R];
+        let mut data: [_; TOKENS] =
+            std::array::from_fn(|row| self.data.row::<N>(first_token + row).chunks_exact(blocks));
+        let mut sums_of_data: [_; TOKENS] =
+            std::array::from_fn(|row| self.data.sums::<N>(groups, first_token + row).iter());
+        let mut totals = [lanes.splat(0.); TOKENS];
         let mut next = StreamPrefetch::behind(self.row(row).as_ptr(), 0);
         for (group, (codes, scale)) in codes.zip(scales).enumerate() {
             next.ask(blocks * block_bytes);
             let zero_point = zero_points.get(group).map(|zero_point| lanes.splat(-zero_point));
-            let mut sums = [[lanes.splat(0.); 2]; R];
-            let mut factors = [&[][..]; R];
-            for of in 0..R {
-                let (Some(sum), Some(data)) = (sums_of_data[of].next(), data[of].next()) else {
+            let mut sums = [[lanes.splat(0.); 2]; TOKENS];
+            let mut factors = [&[][..]; TOKENS];
+            for token in 0..TOKENS {
+                let (Some(sum), Some(data)) = (sums_of_data[token].next(), data[token].next())
+                else {
                     unreachable!("the data has all groups of the matrix")
                 };
                 if let Some(zero_point) = zero_point {
-                    sums[of][0] = lanes.mul(zero_point, lanes.load(sum));
+                    sums[token][0] = lanes.mul(zero_point, lanes.load(sum));
                 }
-                factors[of] = &data[..blocks];
+                factors[token] = &data[..blocks];
             }
             let codes = &codes[..blocks * block_bytes];
             for block in 0..blocks {
                 let bytes = &codes[block * block_bytes..][..block_bytes];
                 let factors = factors.map(|factors| &factors[block]);
-                add_block::<L, D, N, R>(lanes, bytes, factors, &mut sums);
+                add_block::<L, D, N, TOKENS>(lanes, bytes, factors, &mut sums);
             }
             let scale = lanes.splat(*scale);
-            for of in 0..R {
-                totals[of] = lanes.mul_add(scale, lanes.add(sums[of][0], sums[of][1]), totals[of]);
+            for token in 0..TOKENS {
+                totals[token] =
+                    lanes.mul_add(scale, lanes.add(sums[token][0], sums[token][1]), totals[token]);
             }
         }
-        for (output, total) in self.output[first_data..].iter_mut().zip(totals) {
+        for (output, total) in self.output[first_token..].iter_mut().zip(totals) {
             output[row] = lanes.sum(total);
         }
     }
 
-    /// Some steps of `C` rows of the matrix, which are a group each, and of `R` rows of data.
+    /// Some steps of `ROWS` rows of the matrix, which are a group each, and of `TOKENS` rows of data.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn rows_of_one_group<L: Lanes<N>, D: Decode, const N: usize, const C: usize, const R: usize>(
+    fn rows_of_one_group<
+        L: Lanes<N>,
+        D: Decode,
+        const N: usize,
+        const ROWS: usize,
+        const TOKENS: usize,
+    >(
         &mut self,
         lanes: L,
         first: usize,
-        first_data: usize,
+        first_token: usize,
         steps: &Range<usize>,
     ) {
         let (block_bytes, row_bytes) = (2 * N * D::BITS / 8, self.matrix.row_bytes());
         let part = steps.start * D::BITS / 8..steps.end * D::BITS / 8;
-        let codes: [&[u8]; C] = std::array::from_fn(|row| &self.row(first + row)[part.clone()]);
-        let data: [&[[[f32; N]; 2]]; R] = std::array::from_fn(|row| {
-            &self.data.row::<N>(first_data + row)[steps.start / (2 * N)..]
+        let codes: [&[u8]; ROWS] = std::array::from_fn(|row| &self.row(first + row)[part.clone()]);
+        let data: [&[[[f32; N]; 2]]; TOKENS] = std::array::from_fn(|row| {
+            &self.data.row::<N>(first_token + row)[steps.start / (2 * N)..]
         });
-        let mut sums = [[[lanes.splat(0.); 2]; R]; C];
+        let mut sums = [[[lanes.splat(0.); 2]; TOKENS]; ROWS];
         if steps.start == 0 && !self.parameters.zero_points.is_empty() {
-            for row in 0..C {
+            for row in 0..ROWS {
                 let zero_point = lanes.splat(-self.parameters.zero_points[first + row]);
-                for of in 0..R {
-                    let sum = lanes.load(&self.data.sums::<N>(1, first_data + of)[0]);
-                    sums[row][of][0] = lanes.mul(zero_point, sum);
+                for token in 0..TOKENS {
+                    let sum = lanes.load(&self.data.sums::<N>(1, first_token + token)[0]);
+                    sums[row][token][0] = lanes.mul(zero_point, sum);
                 }
             }
         }
@@ -219,53 +233,54 @@ impl FewRowsTask<'_, '_, FloatData> {
             // The same steps of the next two rows.
             true => StreamPrefetch::new(begin, 2 * row_bytes, row_bytes),
             // Rows that are read at once are asked for one after the other.
-            false => StreamPrefetch::behind(begin, if C > 1 { C * row_bytes } else { 0 }),
+            false => StreamPrefetch::behind(begin, if ROWS > 1 { ROWS * row_bytes } else { 0 }),
         };
         // The last block of a row may not be whole.
         let whole = part.len() / block_bytes;
         let of_blocks = codes.map(|codes| &codes[..whole * block_bytes]);
         let of_data = data.map(|data| &data[..whole]);
         for block in 0..whole {
-            ahead.ask(C * block_bytes);
+            ahead.ask(ROWS * block_bytes);
             let factors = of_data.map(|data| &data[block]);
-            for row in 0..C {
+            for row in 0..ROWS {
                 let bytes = &of_blocks[row][block * block_bytes..][..block_bytes];
-                add_block::<L, D, N, R>(lanes, bytes, factors, &mut sums[row]);
+                add_block::<L, D, N, TOKENS>(lanes, bytes, factors, &mut sums[row]);
             }
         }
         if whole * block_bytes < part.len() {
-            for row in 0..C {
+            for row in 0..ROWS {
                 let rest = &codes[row][whole * block_bytes..];
                 ahead.ask(rest.len());
                 let bytes: [u8; 64] = padded(rest);
                 let factors = data.map(|data| &data[whole]);
-                add_block::<L, D, N, R>(lanes, &bytes[..block_bytes], factors, &mut sums[row]);
+                add_block::<L, D, N, TOKENS>(lanes, &bytes[..block_bytes], factors, &mut sums[row]);
             }
         }
-        for row in 0..C {
+        for row in 0..ROWS {
             let scale = self.parameters.scales[first + row];
-            for of in 0..R {
-                let product = lanes.sum(lanes.add(sums[row][of][0], sums[row][of][1])) * scale;
-                let place = &mut self.output[first_data + of][first + row];
+            for token in 0..TOKENS {
+                let product =
+                    lanes.sum(lanes.add(sums[row][token][0], sums[row][token][1])) * scale;
+                let place = &mut self.output[first_token + token][first + row];
                 *place = if steps.start == 0 { product } else { *place + product };
             }
         }
     }
 }
 
-/// Adds the products of a block of codes and `R` blocks of data.
+/// Adds the products of a block of codes and `TOKENS` blocks of data.
 #[inline(always)]
-fn add_block<L: Lanes<N>, D: Decode, const N: usize, const R: usize>(
+fn add_block<L: Lanes<N>, D: Decode, const N: usize, const TOKENS: usize>(
     lanes: L,
     bytes: &[u8],
-    data: [&[[f32; N]; 2]; R],
-    sums: &mut [[L::Floats; 2]; R],
+    data: [&[[f32; N]; 2]; TOKENS],
+    sums: &mut [[L::Floats; 2]; TOKENS],
 ) {
     let numbers = D::decode(lanes, bytes);
-    for of in 0..R {
+    for token in 0..TOKENS {
         for half in 0..2 {
-            let factor = lanes.load(&data[of][half]);
-            sums[of][half] = lanes.mul_add(numbers[half], factor, sums[of][half]);
+            let factor = lanes.load(&data[token][half]);
+            sums[token][half] = lanes.mul_add(numbers[half], factor, sums[token][half]);
         }
     }
 }

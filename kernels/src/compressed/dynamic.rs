@@ -152,9 +152,9 @@ fn quantize(
         let even_first = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
         let mut sums = _mm512_setzero_si512();
         for (numbers, place) in group.iter().zip(words) {
-            let whole = _mm512_cvtps_epi32(lanes.mul(lanes.load(numbers), lanes.splat(of_one)));
-            sums = _mm512_add_epi32(sums, whole);
-            let mut bytes = _mm512_cvtepi32_epi8(whole);
+            let integers = _mm512_cvtps_epi32(lanes.mul(lanes.load(numbers), lanes.splat(of_one)));
+            sums = _mm512_add_epi32(sums, integers);
+            let mut bytes = _mm512_cvtepi32_epi8(integers);
             if is_of_words {
                 bytes = _mm_shuffle_epi8(bytes, even_first);
             }

@@ -293,7 +293,7 @@ impl OnLanes for ReadParameters<'_> {
     }
 }
 
-/// A task of a product with few rows of data: these, some rows of a matrix, and the scales and zero points `P` of the latter.
+/// A task of a product with few rows of data (tokens): these, some rows of a matrix, and the scales and zero points `P` of the latter.
 pub(super) struct FewRowsTask<'a, 'b, D, P = &'a GroupParameters> {
     pub matrix: &'a CompressedMatrix,
     /// The codes of the matrix, from the first row of the task on.

@@ -8,7 +8,7 @@
 //! * `constant.rs` has what a reader puts into a model;
 //! * `matrix.rs` says what is compressed how;
 //! * `format.rs` has the formats of codes;
-//! * `digits.rs` has few rows of data as whole numbers, where they can be such: `nibbles` multiplies them with codes of 4 bits (AVX2, or
+//! * `digits.rs` has few rows of data as integers, where they can be such: `nibbles` multiplies them with codes of 4 bits (AVX2, or
 //!   AVX-512 with VNNI), and `bytes.rs` with codes of 8 bits that are one group in a row (AVX-512 with VNNI), and
 //!   `wasm.rs` does both on WebAssembly;
 //! * `dots.rs` multiplies other few rows, in floats;

@@ -18,8 +18,8 @@ const BLOCK: usize = LEAST_GROUP;
 /// How many bits the second digit has.
 const LOW_BITS: u32 = 11;
 
-/// The largest whole number: the first digit of larger ones would not be far from 2048, and the scale is rounded.
-const MOST_WHOLE: f32 = 4_194_000.;
+/// The largest integer: the first digit of larger ones would not be far from 2048, and the scale is rounded.
+const MOST_INTEGER: f32 = 4_194_000.;
 
 /// A block of a row of data.
 struct DigitBlock {
@@ -55,20 +55,20 @@ impl CodeDigits {
 
 impl DigitBlock {
     fn new(numbers: &[f32; BLOCK], bits: usize) -> Option<DigitBlock> {
-        // As whole numbers, NaN is larger than infinity.
+        // As integers, NaN is larger than infinity.
         let largest = numbers.iter().fold(0, |most, number| number.abs().to_bits().max(most));
-        let (scale, fits) = scale_of(f32::from_bits(largest), MOST_WHOLE);
+        let (scale, fits) = scale_of(f32::from_bits(largest), MOST_INTEGER);
         let (mut digits, mut sum) = ([[[0i16; 8]; 4]; 2], 0);
         for (place, number) in numbers.iter().enumerate() {
-            let whole = (number / scale).round_ties_even() as i32;
-            let high = (whole + (1 << (LOW_BITS - 1))) >> LOW_BITS;
+            let integer = (number / scale).round_ties_even() as i32;
+            let high = (integer + (1 << (LOW_BITS - 1))) >> LOW_BITS;
             let (vector, lane) = match bits {
                 4 => (place % 4, place / 4),
                 _ => (place / 8, place % 8),
             };
             digits[0][vector][lane] = high as i16;
-            digits[1][vector][lane] = (whole - (high << LOW_BITS)) as i16;
-            sum += whole;
+            digits[1][vector][lane] = (integer - (high << LOW_BITS)) as i16;
+            sum += integer;
         }
         fits.then(|| DigitBlock { digits: cast(digits), scale, sum: sum as f32 * scale })
     }
@@ -115,24 +115,24 @@ impl FewRowsTask<'_, '_, CodeDigits> {
         }
     }
 
-    /// `C` rows of the matrix and a row of data.
-    fn rows<const BITS: usize, const SIGNED: bool, const C: usize>(
+    /// `ROWS` rows of the matrix and a row of data.
+    fn rows<const BITS: usize, const SIGNED: bool, const ROWS: usize>(
         &mut self,
         first: usize,
         data: usize,
     ) {
         let (blocks, groups) = (self.data.row(data), self.matrix.groups());
         let of_group = blocks.len() / groups;
-        let bytes: [&[u8]; C] = std::array::from_fn(|row| self.row(first + row));
-        let mut totals = [f32x4_splat(0.); C];
-        let mut taken_off = [0.; C];
+        let bytes: [&[u8]; ROWS] = std::array::from_fn(|row| self.row(first + row));
+        let mut totals = [f32x4_splat(0.); ROWS];
+        let mut taken_off = [0.; ROWS];
         for (group, blocks) in blocks.chunks_exact(of_group).enumerate() {
-            let mut sums = [f32x4_splat(0.); C];
+            let mut sums = [f32x4_splat(0.); ROWS];
             let mut sum_of_data = 0.;
             for (number, block) in blocks.iter().enumerate() {
                 let begin = (group * of_group + number) * BLOCK * BITS / 8;
                 sum_of_data += block.sum;
-                for row in 0..C {
+                for row in 0..ROWS {
                     let sum = match bytes[row].get(begin..begin + BLOCK * BITS / 8) {
                         Some(bytes) => sum_of_block::<BITS, SIGNED>(bytes, block),
                         // The end of the row. What is missing meets zeros.
@@ -144,7 +144,7 @@ impl FewRowsTask<'_, '_, CodeDigits> {
                     sums[row] = f32x4_add(sums[row], f32x4_mul(sum, f32x4_splat(block.scale)));
                 }
             }
-            for row in 0..C {
+            for row in 0..ROWS {
                 let place = (first + row) * groups + group;
                 let scale = self.parameters.scales[place];
                 totals[row] = f32x4_add(totals[row], f32x4_mul(sums[row], f32x4_splat(scale)));
@@ -153,14 +153,14 @@ impl FewRowsTask<'_, '_, CodeDigits> {
                 }
             }
         }
-        for row in 0..C {
+        for row in 0..ROWS {
             let [a, b, c, d]: [f32; 4] = cast(totals[row]);
             self.output[data][first + row] = (a + b) + (c + d) - taken_off[row];
         }
     }
 }
 
-/// The sums of the products of codes and whole numbers, of some in each lane.
+/// The sums of the products of codes and integers, of some in each lane.
 #[inline(always)]
 fn sum_of_block<const BITS: usize, const SIGNED: bool>(bytes: &[u8], block: &DigitBlock) -> v128 {
     let codes = codes::<BITS, SIGNED>(bytes);
@@ -174,7 +174,7 @@ fn sum_of_block<const BITS: usize, const SIGNED: bool>(bytes: &[u8], block: &Dig
     if BITS == 4 {
         return f32x4_convert_i32x4(i32x4_add(i32x4_shl(high, LOW_BITS), low));
     }
-    // As a whole number, the sum of both would not have room.
+    // As an integer, the sum of both would not have room.
     let high = f32x4_mul(f32x4_convert_i32x4(high), f32x4_splat((1 << LOW_BITS) as f32));
     f32x4_add(high, f32x4_convert_i32x4(low))
 }

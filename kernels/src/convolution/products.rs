@@ -228,11 +228,11 @@ impl Im2colGemm<'_> {
         let all = columns.len() * channels;
         let most = columns.len().div_ceil(LEAST_ROWS * width);
         let count = all.div_ceil(ELEMENTS).min(most);
-        let step = columns.len().div_ceil(count).next_multiple_of(Tile::of(vectors).columns);
+        let of_band = columns.len().div_ceil(count).next_multiple_of(Tile::of(vectors).columns);
         let pixels = |column| layout.pixels_before_column(column);
         let first = pixels(columns.start);
-        for begin in columns.clone().step_by(step) {
-            let columns = begin..(begin + step).min(columns.end);
+        for begin in columns.clone().step_by(of_band) {
+            let columns = begin..(begin + of_band).min(columns.end);
             let positions = layout.positions_of_columns(columns.clone());
             let laid_out = layout.lay_out_band(vectors, channels, data, positions)?;
             let output = output.skip_columns(pixels(begin) - first);

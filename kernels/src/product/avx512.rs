@@ -29,9 +29,9 @@ pub(super) const LEAST_STEPS: usize = 96;
 pub(super) struct RowsOfA<'a> {
     pub elements: &'a [f32],
     /// How far rows are apart.
-    pub row: usize,
+    pub row_stride: usize,
     /// How far steps are apart.
-    pub step: usize,
+    pub step_stride: usize,
 }
 
 /// What is prefetched meanwhile.
@@ -55,7 +55,7 @@ pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
 ) -> [[S::f32s; V]; N] {
     assert!(TypeId::of::<S>() == TypeId::of::<V4>(), "these are no vectors of AVX-512");
     let right = right.as_chunks::<LANES>().0.as_chunks::<V>().0;
-    let last = (N - 1) * left.row + right.len().saturating_sub(1) * left.step;
+    let last = (N - 1) * left.row_stride + right.len().saturating_sub(1) * left.step_stride;
     assert!(last < left.elements.len());
     // Each step asks for a line.
     let lines = size_of_val(right) / LINE;
@@ -105,7 +105,7 @@ unsafe fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
 ) -> [[__m512; V]; N] {
     let mut sums = [[_mm512_setzero_ps(); V]; N];
     // An address is one of these and up to two distances: there is a register for each.
-    let mut rows = [0, 3, 6].map(|row| left.elements.as_ptr().wrapping_add(row * left.row));
+    let mut rows = [0, 3, 6].map(|row| left.elements.as_ptr().wrapping_add(row * left.row_stride));
     // What is nearer: the rest of this operand, and then what begins the next one.
     let half = right.len() / 2;
     let [begin_of_next, mut nearer] = [next, right[half..].as_ptr().cast()];
@@ -130,14 +130,14 @@ unsafe fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
         }
         for row in 0..N {
             // SAFETY: the caller says that the element is there.
-            let factor = unsafe { *rows[row / 3].wrapping_add(row % 3 * left.row) };
+            let factor = unsafe { *rows[row / 3].wrapping_add(row % 3 * left.row_stride) };
             let factor = _mm512_set1_ps(factor);
             for vector in 0..V {
                 sums[row][vector] = _mm512_fmadd_ps(vectors[vector], factor, sums[row][vector]);
             }
         }
         for row in &mut rows {
-            *row = row.wrapping_add(left.step);
+            *row = row.wrapping_add(left.step_stride);
         }
     }
     sums

@@ -125,10 +125,18 @@ impl GemmBlock<'_> {
                 let is_tile = N == tile.rows && steps >= avx512::LEAST_STEPS && is_followed;
                 if !is_packed || next.is_some() || is_tile {
                     let left = match is_packed {
-                        true => avx512::RowsOfA { elements: left.as_flattened(), row: 1, step: N },
+                        true => avx512::RowsOfA {
+                            elements: left.as_flattened(),
+                            row_stride: 1,
+                            step_stride: N,
+                        },
                         false => {
                             let elements = &panel[first_step..];
-                            avx512::RowsOfA { elements, row: self.left.depth, step: 1 }
+                            avx512::RowsOfA {
+                                elements,
+                                row_stride: self.left.depth,
+                                step_stride: 1,
+                            }
                         }
                     };
                     match vectors {

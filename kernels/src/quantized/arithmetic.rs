@@ -28,7 +28,7 @@ pub(crate) struct QuantizedArithmetic {
     operation: Operation,
     limits: [f32; 2],
     output: Option<Arc<Levels>>,
-    lines: Arc<OperandScales>,
+    scales: Arc<OperandScales>,
 }
 
 impl Eq for QuantizedArithmetic {}
@@ -41,16 +41,16 @@ struct OperandScales {
     channels: usize,
     /// For how many pixels they are repeated.
     pixels: usize,
-    /// Whether all channels have the same lines.
+    /// Whether all channels have the same scales.
     are_the_same: bool,
     /// The factors and the addends of `a`, those of `b`, the shifts, the least results and the most.
     numbers: [Vec<f32>; 7],
 }
 
-/// Channels are repeated until there are this many lines.
-const LEAST_LINES: usize = 256;
+/// Channels are repeated until there are this many scales.
+const LEAST_SCALES: usize = 256;
 
-/// The most results that are computed at once: so many lines follow the last channel.
+/// The most results that are computed at once: so many scales follow the last channel.
 const MOST_LANES: usize = 32;
 
 impl QuantizedArithmetic {
@@ -62,7 +62,7 @@ impl QuantizedArithmetic {
         output: Option<Arc<Levels>>,
         channels: usize,
     ) -> QuantizedArithmetic {
-        let pixels = LEAST_LINES.div_ceil(channels.max(1));
+        let pixels = LEAST_SCALES.div_ceil(channels.max(1));
         let mut numbers = [const { Vec::new() }; 7];
         let count = if channels > 0 { channels * pixels + MOST_LANES } else { 0 };
         for number in 0..count {
@@ -77,14 +77,14 @@ impl QuantizedArithmetic {
                 }
             };
             let factor_of_b = if operation == Operation::Add { factor } else { 1. };
-            let of_a = [a.step * factor, a.low * factor];
-            let of_b = [b.step * factor_of_b, b.low * factor_of_b];
-            let line = of_a.into_iter().chain(of_b).chain([shift, least, most]);
-            numbers.iter_mut().zip(line).for_each(|(place, number)| place.push(number));
+            let of_a = [a.scale * factor, a.low * factor];
+            let of_b = [b.scale * factor_of_b, b.low * factor_of_b];
+            let scale = of_a.into_iter().chain(of_b).chain([shift, least, most]);
+            numbers.iter_mut().zip(scale).for_each(|(place, number)| place.push(number));
         }
         let are_the_same = operands.iter().chain(&output).all(|levels| levels.are_the_same());
-        let lines = OperandScales { channels, pixels, are_the_same, numbers };
-        QuantizedArithmetic { operation, limits, output, lines: lines.into() }
+        let scales = OperandScales { channels, pixels, are_the_same, numbers };
+        QuantizedArithmetic { operation, limits, output, scales: scales.into() }
     }
 }
 
@@ -92,7 +92,7 @@ impl QuantizedArithmetic {
 /// are places.
 struct ArithmeticTask<'a> {
     operation: Operation,
-    lines: &'a OperandScales,
+    scales: &'a OperandScales,
     a: &'a [u8],
     b: &'a [u8],
     places: Places<'a>,
@@ -101,7 +101,7 @@ struct ArithmeticTask<'a> {
 impl OnLanes for ArithmeticTask<'_> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
-        match self.lines.are_the_same {
+        match self.scales.are_the_same {
             true => self.combine::<L, N, true>(lanes),
             false => self.combine::<L, N, false>(lanes),
         }
@@ -109,12 +109,12 @@ impl OnLanes for ArithmeticTask<'_> {
 }
 
 impl ArithmeticTask<'_> {
-    /// All elements have the `SAME` lines, or channels differ.
+    /// All elements have the `SAME` scales, or channels differ.
     #[inline(always)]
     fn combine<L: Lanes<N>, const N: usize, const SAME: bool>(mut self, lanes: L) {
         const { assert!(2 * N <= MOST_LANES) };
         let [factors_of_a, addends_of_a, factors_of_b, addends_of_b, shifts, least, most] =
-            &self.lines.numbers;
+            &self.scales.numbers;
         let of_operands = [(factors_of_a, addends_of_a), (factors_of_b, addends_of_b)];
         let count = self.a.len();
         let mut last = [[[0; N]; 2]; 2];
@@ -129,25 +129,25 @@ impl ArithmeticTask<'_> {
                     [&last[0], &last[1]]
                 }
             };
-            let line_of = if SAME { 0 } else { first };
+            let first_scale = if SAME { 0 } else { first };
             let mut results = [lanes.splat(0.); 2];
             for half in 0..2 {
                 let mut numbers = results;
                 for operand in 0..2 {
                     let number = lanes.of_u8(&codes[operand][half]);
                     let (factors, addends) = of_operands[operand];
-                    let factors = lanes.load(&vectors::<N, 2>(factors, line_of)[half]);
-                    let addends = lanes.load(&vectors::<N, 2>(addends, line_of)[half]);
+                    let factors = lanes.load(&vectors::<N, 2>(factors, first_scale)[half]);
+                    let addends = lanes.load(&vectors::<N, 2>(addends, first_scale)[half]);
                     numbers[operand] = lanes.mul_add(number, factors, addends);
                 }
                 let [x, y] = numbers;
-                let shifts = lanes.load(&vectors::<N, 2>(shifts, line_of)[half]);
+                let shifts = lanes.load(&vectors::<N, 2>(shifts, first_scale)[half]);
                 let both = match self.operation {
                     Operation::Add => lanes.add(lanes.add(x, y), shifts),
                     Operation::Multiply => lanes.mul_add(x, y, shifts),
                 };
-                let least = lanes.load(&vectors::<N, 2>(least, line_of)[half]);
-                let most = lanes.load(&vectors::<N, 2>(most, line_of)[half]);
+                let least = lanes.load(&vectors::<N, 2>(least, first_scale)[half]);
+                let most = lanes.load(&vectors::<N, 2>(most, first_scale)[half]);
                 results[half] = lanes.clamp(both, least, most);
             }
             self.places.some(first, width).put(lanes, results);
@@ -173,28 +173,28 @@ impl QuantizedArithmetic {
     where
         for<'o> Places<'o>: From<&'o mut [T]>,
     {
-        let channels = self.lines.channels;
+        let channels = self.scales.channels;
         filled_output("QuantizedArithmetic", shape, |elements: &mut [T]| {
             let instructions = Instructions::detect();
             // How many channels of `a` one image of `b` is for, if that has one pixel.
             let image = (a.len() != b.len()).then(|| a.len() / b.len() * channels);
-            let step = match image {
-                None if self.lines.are_the_same => elements.len(),
-                _ => channels * self.lines.pixels,
+            let at_once = match image {
+                None if self.scales.are_the_same => elements.len(),
+                _ => channels * self.scales.pixels,
             };
             fill_rows(elements, channels, cost::ELEMENT.of(a.len()), |first, mut elements| {
                 let mut at = first * channels;
                 // The pixel of `b`, as often as it is used at once, and of which image it is.
                 let (mut repeated, mut of_image) = (vec![], None);
                 while !elements.is_empty() {
-                    let mut count = step.min(elements.len());
+                    let mut count = at_once.min(elements.len());
                     let b = match image {
                         None => &b[at..][..count],
                         Some(image) => {
                             let number = at / image;
                             count = count.min((number + 1) * image - at);
                             if of_image.replace(number) != Some(number) {
-                                let count = self.lines.pixels.min(image / channels);
+                                let count = self.scales.pixels.min(image / channels);
                                 repeated = b[number * channels..][..channels].repeat(count);
                             }
                             &repeated[..count]
@@ -203,7 +203,7 @@ impl QuantizedArithmetic {
                     let (part, rest) = elements.split_at_mut(count);
                     instructions.run(ArithmeticTask {
                         operation: self.operation,
-                        lines: &self.lines,
+                        scales: &self.scales,
                         a: &a[at..][..count],
                         b,
                         places: part.into(),
@@ -218,7 +218,7 @@ impl QuantizedArithmetic {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let (a, b) = args_2!(inputs);
         let shape = a.shape();
-        let channels = self.lines.channels;
+        let channels = self.scales.channels;
         ensure!(
             shape.last() == Some(&channels)
                 && (b.shape() == shape || *b.shape() == *one_pixel(shape, 1)),

@@ -221,14 +221,14 @@ impl WithSimd for FromPixels<'_> {
         for (number, level) in level.iter().enumerate() {
             let numbers = &mut numbers[number * distance..][..count];
             let of_word = simd.splat_u32s(8 * number as u32);
-            let (step, low) = (simd.splat_f32s(level.step), simd.splat_f32s(level.low));
+            let (scale, low) = (simd.splat_f32s(level.scale), simd.splat_f32s(level.low));
             for (numbers, words) in numbers.chunks_mut(S::F32_LANES).zip(words.chunks(S::F32_LANES))
             {
                 let codes = load_words(simd, words);
                 let codes = simd.and_u32s(simd.wrapping_dyn_shr_u32s(codes, of_word), byte);
                 let codes = simd.transmute_f32s_u32s(simd.or_u32s(codes, size));
                 let codes = simd.sub_f32s(codes, simd.splat_f32s(SIZE));
-                store(simd, numbers, simd.add_f32s(simd.mul_f32s(codes, step), low));
+                store(simd, numbers, simd.add_f32s(simd.mul_f32s(codes, scale), low));
             }
         }
     }
@@ -362,12 +362,12 @@ impl Dequantize {
                 let width = if self.levels.are_the_same() { numbers.len() } else { 1 };
                 let parts = numbers.chunks_mut(width).zip(codes.chunks(width));
                 for (number, (numbers, codes)) in parts.enumerate() {
-                    let Level { low, step, .. } = self.levels.of(number % channels);
+                    let Level { low, scale, .. } = self.levels.of(number % channels);
                     vectors.run(
                         #[inline(always)]
                         move || {
                             for (number, code) in numbers.iter_mut().zip(codes) {
-                                *number = f32::from(*code) * step + low;
+                                *number = f32::from(*code) * scale + low;
                             }
                         },
                     );
@@ -399,7 +399,7 @@ impl Requantize {
     /// The numbers that codes stand for.
     pub fn numbers(from: &Levels) -> [f32; 256] {
         let level = from.of(0);
-        std::array::from_fn(|code| code as f32 * level.step + level.low)
+        std::array::from_fn(|code| code as f32 * level.scale + level.low)
     }
 
     /// To the codes that are nearest to what becomes of these numbers.
@@ -468,7 +468,7 @@ mod tests {
                     let codes: Vec<u8> = numbers.iter().enumerate().map(code).collect();
                     let number = |(place, code): (usize, &u8)| {
                         let level = levels.of(channel(place));
-                        f32::from(*code) * level.step + level.low
+                        f32::from(*code) * level.scale + level.low
                     };
                     let back: Vec<f32> = codes.iter().enumerate().map(number).collect();
                     let data = Tensor::from_shape(&shape, &numbers).unwrap();

@@ -214,13 +214,13 @@ impl QuantizedConvolution {
             .collect();
         // Where channels differ, each makes one output channel.
         let level = |output: usize| data.of(if is_depthwise { output } else { 0 });
-        let line = |(output, &[scale, bias]): (usize, &[f32; 2])| {
+        let of_sum = |(output, &[scale, bias]): (usize, &[f32; 2])| {
             let level = level(output);
             let (_, rest) = level.zero();
             let rest = f64::from(rest) * f64::from(scale) * f64::from(sums[output]);
-            [scale * level.step, (f64::from(bias) + rest) as f32]
+            [scale * level.scale, (f64::from(bias) + rest) as f32]
         };
-        let lines: Vec<[f32; 2]> = scales.iter().enumerate().map(line).collect();
+        let of_sums: Vec<[f32; 2]> = scales.iter().enumerate().map(of_sum).collect();
         let offset =
             |output: usize| level(output).zero().0.wrapping_mul(sums[output]).wrapping_neg();
         let mut together = 1;
@@ -282,10 +282,10 @@ impl QuantizedConvolution {
             None => "to numbers".to_string(),
         };
         let plus = if addition.is_some() { "plus codes, " } else { "" };
-        let (lines, second) = (lines.repeat(together), description.second.as_ref());
+        let (of_sums, second) = (of_sums.repeat(together), description.second.as_ref());
         let second = second.map(|second| second.repeat(together));
         let (output, addition) = (output.as_deref(), addition.as_ref());
-        let epilogue = Epilogue::new(&lines, *activation, second.as_deref(), output, addition);
+        let epilogue = Epilogue::new(&of_sums, *activation, second.as_deref(), output, addition);
         Ok(QuantizedConvolution {
             spec: spec.clone(),
             group: *group,

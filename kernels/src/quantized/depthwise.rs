@@ -133,7 +133,7 @@ struct OutputLine<'a> {
 #[derive(Clone, Copy)]
 struct ImageLine<'a> {
     codes: &'a [u8],
-    step: usize,
+    stride: usize,
 }
 
 /// The weights of some taps of a block of channels.
@@ -182,7 +182,8 @@ impl<'a> DepthwiseTask<'a> {
 
     /// How many columns of a pixel the pixel before it in a line has not.
     fn new_columns(&self) -> usize {
-        let (columns, [stride, dilation]) = (self.kernels.columns, self.window.steps());
+        let (columns, [stride, dilation]) =
+            (self.kernels.columns, self.window.stride_and_dilation());
         let stride = stride * self.kernels.together;
         if stride.is_multiple_of(dilation) { columns.min(stride / dilation) } else { columns }
     }
@@ -190,17 +191,19 @@ impl<'a> DepthwiseTask<'a> {
     /// The pixels of each line of the output.
     fn lines(&self) -> Vec<OutputLine<'a>> {
         let (mut lines, mut first) = (vec![], 0);
-        let (window, [stride, dilation]) = (self.window, self.window.steps());
+        let (window, [stride, dilation]) = (self.window, self.window.stride_and_dilation());
         let together = self.kernels.together;
         let channels = self.kernels.channels / together;
         let taps = self.shape()[1] * self.kernels.instructions.taps_at_once();
-        let padding = ImageLine { codes: self.padding, step: 0 };
+        let padding = ImageLine { codes: self.padding, stride: 0 };
         let mut starts = vec![];
         while first < self.pixels {
             let [line, begin, left] = window.line(self.first + first);
             window.lines(line, &mut starts);
             let row = |start: &Option<usize>| match start {
-                Some(start) => ImageLine { codes: &self.codes[start * channels..], step: channels },
+                Some(start) => {
+                    ImageLine { codes: &self.codes[start * channels..], stride: channels }
+                }
                 None => padding,
             };
             let mut rows: Vec<ImageLine> = starts.iter().map(row).collect();
@@ -325,7 +328,7 @@ impl<'a> OutputLine<'a> {
         };
         let mut codes: [&BlockCodes<N, T, B>; T] = [&[[[0; N]; T]; B]; T];
         for ((codes, row), last) in codes.iter_mut().zip(rows).zip(last) {
-            let begin = x.wrapping_mul(row.step) + first * T * N;
+            let begin = x.wrapping_mul(row.stride) + first * T * N;
             *codes = match row.codes.get(begin..begin + B * T * N) {
                 Some(codes) => &codes.as_chunks().0.as_chunks().0.as_chunks().0[0],
                 None => {
@@ -353,8 +356,8 @@ impl<'a> OutputLine<'a> {
             let channels = T * N / self.together;
             for (number, places) in pixels.chunks_exact_mut(channels).enumerate() {
                 let x = x.wrapping_add(number);
-                let ImageLine { codes, step } = if x < self.size { *row } else { self.padding };
-                let begin = if step > 0 { x * step } else { 0 };
+                let ImageLine { codes, stride } = if x < self.size { *row } else { self.padding };
+                let begin = if stride > 0 { x * stride } else { 0 };
                 places.copy_from_slice(&codes[begin..][..channels]);
             }
         }

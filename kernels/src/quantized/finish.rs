@@ -11,7 +11,7 @@ use crate::product::activation::Activation;
 /// The most sums of a row that are finished at once.
 const MOST_LANES: usize = 64;
 
-/// Per-channel scales: a line for each channel, `x * factor + addend`, between two limits.
+/// Per-channel scales: for each channel `x * factor + addend`, between two limits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChannelScales {
     /// The factors, the addends, the least numbers and the most.
@@ -19,7 +19,7 @@ pub(crate) struct ChannelScales {
     limits: ClampKind,
 }
 
-/// Which limits the numbers of lines have.
+/// Which limits scaled numbers have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClampKind {
     None,
@@ -34,39 +34,39 @@ const UNLIMITED: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
 /// Sums have 32 bits.
 const LARGEST_SUM: f64 = (1_u32 << 31) as f64;
 
-/// One of the lines: the factor, the addend and the limits.
+/// One of them: the factor, the addend and the limits.
 type ChannelScale = [f32; 4];
 
 impl ChannelScales {
     /// Lines for numbers that are at most so large.
-    pub fn new(lines: impl Iterator<Item = ChannelScale>, largest: f64) -> ChannelScales {
+    pub fn new(scales: impl Iterator<Item = ChannelScale>, largest: f64) -> ChannelScales {
         /// Conversions to integers of 32 bits are right for numbers of this size.
         const CONVERTED: f64 = (1_u32 << 30) as f64;
         let mut numbers = [const { Vec::new() }; 4];
         let mut limits = ClampKind::None;
-        for line @ [factor, addend, low, high] in lines {
-            let size = size_on_line(factor, addend, largest);
-            let of_line = match () {
+        for scale @ [factor, addend, low, high] in scales {
+            let size = largest_scaled(factor, addend, largest);
+            let of_scale = match () {
                 () if [low, high] == UNLIMITED => ClampKind::None,
                 () if low == 0. && high == 255. && size < CONVERTED => ClampKind::OfCodes,
                 () => ClampKind::Others,
             };
-            limits = match numbers[0].is_empty() || limits == of_line {
-                true => of_line,
+            limits = match numbers[0].is_empty() || limits == of_scale {
+                true => of_scale,
                 false => ClampKind::Others,
             };
-            numbers.iter_mut().zip(line).for_each(|(place, number)| place.push(number));
+            numbers.iter_mut().zip(scale).for_each(|(place, number)| place.push(number));
         }
         // Vectors reach beyond the last channel.
         numbers.iter_mut().for_each(|place| place.resize(place.len() + MOST_LANES, 0.));
         ChannelScales { numbers, limits }
     }
 
-    /// How large numbers on these lines are at most, of numbers of this size.
+    /// How large scaled numbers are at most, of numbers of this size.
     fn largest(&self, largest: f64) -> f64 {
         let [factors, addends, ..] = &self.numbers;
-        let lines = factors.iter().zip(addends);
-        lines.map(|(factor, addend)| size_on_line(*factor, *addend, largest)).fold(0., f64::max)
+        let scales = factors.iter().zip(addends);
+        scales.map(|(factor, addend)| largest_scaled(*factor, *addend, largest)).fold(0., f64::max)
     }
 
     /// The scales of some vectors of channels, from the first one on.
@@ -83,12 +83,12 @@ impl ChannelScales {
     }
 }
 
-/// How large a number on a line is at most, of one of this size.
-fn size_on_line(factor: f32, addend: f32, largest: f64) -> f64 {
+/// How large a scaled number is at most, of one of this size.
+fn largest_scaled(factor: f32, addend: f32, largest: f64) -> f64 {
     largest * f64::from(factor.abs()) + f64::from(addend.abs())
 }
 
-/// The scales, and the other numbers of the lines, of some vectors of channels.
+/// The scales of some vectors of channels.
 #[derive(Clone, Copy)]
 pub(crate) struct ScaleVectors<'a, const N: usize, const V: usize> {
     pub factors: &'a [[f32; N]; V],
@@ -111,7 +111,7 @@ pub(super) fn vectors<const N: usize, const V: usize>(
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Epilogue {
     /// To numbers; or to codes that are not rounded yet, if nothing but limits comes between.
-    pub lines: ChannelScales,
+    pub scales: ChannelScales,
     /// An activation that is more than limits.
     pub activation: Option<Activation>,
     /// What comes after that: from numbers to others, or to codes that are not rounded yet.
@@ -120,7 +120,7 @@ pub(crate) struct Epilogue {
     pub addition: Option<ResidualAddition>,
 }
 
-/// A residual that is added: the sum of the numbers that codes stand for, and others of the same place. Both lines together give
+/// A residual that is added: the sum of the numbers that codes stand for, and others of the same place. Both scales together give
 /// the sum, or a code of it that is not rounded yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResidualAddition {
@@ -143,7 +143,7 @@ pub(crate) struct ResidualOperand {
 
 impl ResidualAddition {
     fn new(channels: usize, own: &Levels, of: &ResidualOperand) -> ResidualAddition {
-        let line = |channel: usize| {
+        let scale = |channel: usize| {
             let (own, other) = (own.of(channel), of.others.of(channel));
             let (factor, shift, [least, most]) = match &of.output {
                 None => (1., 0., of.limits),
@@ -153,14 +153,15 @@ impl ResidualAddition {
                 }
             };
             let addend = (own.low + other.low) * factor + shift;
-            ([own.step * factor, addend, least, most], other.step * factor)
+            ([own.scale * factor, addend, least, most], other.scale * factor)
         };
-        let (lines, mut factors): (Vec<_>, Vec<f32>) = (0..channels).map(line).unzip();
+        let (scales, mut factors): (Vec<_>, Vec<f32>) = (0..channels).map(scale).unzip();
         // Both terms are as large as if the codes of this layer were so much larger.
-        let ratio = |(line, factor): (&ChannelScale, &f32)| 1. + f64::from(factor / line[0]).abs();
-        let largest = 255. * lines.iter().zip(&factors).map(ratio).fold(1., f64::max);
+        let ratio =
+            |(scale, factor): (&ChannelScale, &f32)| 1. + f64::from(factor / scale[0]).abs();
+        let largest = 255. * scales.iter().zip(&factors).map(ratio).fold(1., f64::max);
         factors.resize(channels + MOST_LANES, 0.);
-        ResidualAddition { own: ChannelScales::new(lines.into_iter(), largest), factors }
+        ResidualAddition { own: ChannelScales::new(scales.into_iter(), largest), factors }
     }
 }
 
@@ -297,13 +298,13 @@ impl Epilogue {
     /// Of a channel, the sum times a scale plus a bias is a number, of which there is an activation. That is multiplied by a
     /// second scale, and gets a second bias, if there are some. With levels it becomes a code, to which others may be added.
     pub fn new(
-        lines: &[[f32; 2]],
+        scales: &[[f32; 2]],
         activation: Activation,
         second: Option<&[[f32; 2]]>,
         levels: Option<&Levels>,
         addition: Option<&ResidualOperand>,
     ) -> Epilogue {
-        let channels = lines.len();
+        let channels = scales.len();
         let (limits, activation) = match activation.limits() {
             Some(limits) => (limits, None),
             None => (UNLIMITED, Some(activation)),
@@ -318,40 +319,40 @@ impl Epilogue {
             }
         };
         let is_last = activation.is_none() && second.is_none();
-        let first = lines.iter().enumerate().map(|(channel, line)| match is_last {
-            true => coded(channel, *line, limits),
-            false => [line[0], line[1], limits[0], limits[1]],
+        let first = scales.iter().enumerate().map(|(channel, scale)| match is_last {
+            true => coded(channel, *scale, limits),
+            false => [scale[0], scale[1], limits[0], limits[1]],
         });
-        let lines = ChannelScales::new(first, LARGEST_SUM);
+        let scales = ChannelScales::new(first, LARGEST_SUM);
         let is_needed = !is_last && (second.is_some() || levels.is_some());
         let second = is_needed.then(|| {
-            let line = |channel: usize| second.map_or([1., 0.], |second| second[channel]);
+            let scale = |channel: usize| second.map_or([1., 0.], |second| second[channel]);
             // No activation gives larger numbers.
-            let largest = lines.largest(LARGEST_SUM);
-            let second = (0..channels).map(|channel| coded(channel, line(channel), UNLIMITED));
+            let largest = scales.largest(LARGEST_SUM);
+            let second = (0..channels).map(|channel| coded(channel, scale(channel), UNLIMITED));
             ChannelScales::new(second, largest)
         });
         let addition =
             levels.zip(addition).map(|(own, of)| ResidualAddition::new(channels, own, of));
-        Epilogue { lines, activation, second, addition }
+        Epilogue { scales, activation, second, addition }
     }
 
-    /// Whether it is nothing but the first lines.
+    /// Whether it is nothing but the first scales.
     #[inline(always)]
-    pub fn is_of_lines(&self) -> bool {
+    pub fn is_of_scales(&self) -> bool {
         self.activation.is_none() && self.second.is_none() && self.addition.is_none()
     }
 }
 
 impl<const N: usize, const V: usize> ScaleVectors<'_, N, V> {
-    /// Numbers of a vector of channels on their lines.
+    /// Numbers of a vector of channels, scaled.
     #[inline(always)]
-    fn on_line<L: Lanes<N>>(self, lanes: L, x: L::Floats, vector: usize) -> L::Floats {
+    fn scaled<L: Lanes<N>>(self, lanes: L, x: L::Floats, vector: usize) -> L::Floats {
         let (factors, addends) = (&self.factors[vector], &self.addends[vector]);
         self.limited(lanes, lanes.mul_add(x, lanes.load(factors), lanes.load(addends)), vector)
     }
 
-    /// Numbers between the limits of their lines, unless they are limited when they become codes.
+    /// Numbers between the limits of their scales, unless they are limited when they become codes.
     #[inline(always)]
     fn limited<L: Lanes<N>>(self, lanes: L, x: L::Floats, vector: usize) -> L::Floats {
         match self.limits {
@@ -379,15 +380,15 @@ impl<S: Copy, const N: usize, const R: usize, const V: usize> TileSums<'_, '_, S
     #[inline(always)]
     pub fn finish<L: CodeLanes<N, Words = S>>(self, lanes: L) {
         let TileSums { epilogue, sums, channel, width, first_row, .. } = self;
-        let lines = epilogue.lines.of::<N, V>(channel);
-        if epilogue.is_of_lines()
+        let scales = epilogue.scales.of::<N, V>(channel);
+        if epilogue.is_of_scales()
             && let Some(mut codes) = self.output.codes(channel)
         {
             for row in 0..R {
                 let mut numbers = [lanes.i32_of_words(sums[row][0]); V];
                 for vector in 0..V {
                     let number = lanes.i32_of_words(sums[row][vector]);
-                    numbers[vector] = lines.on_line(lanes, number, vector);
+                    numbers[vector] = scales.scaled(lanes, number, vector);
                 }
                 lanes.put_bytes(numbers, &mut codes.row(first_row + row)[..width]);
             }
@@ -411,12 +412,12 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
     #[inline(always)]
     fn run(self, lanes: L) {
         let TileSums { epilogue, sums, channel, width, first_row, output } = self;
-        let lines = epilogue.lines.of::<N, V>(channel);
+        let scales = epilogue.scales.of::<N, V>(channel);
         let mut numbers = [[lanes.i32_of_words(sums[0][0]); V]; R];
         for row in 0..R {
             for vector in 0..V {
                 let number = lanes.i32_of_words(sums[row][vector]);
-                numbers[row][vector] = lines.on_line(lanes, number, vector);
+                numbers[row][vector] = scales.scaled(lanes, number, vector);
             }
         }
         if let Some(activation) = epilogue.activation {
@@ -430,7 +431,7 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
             let second = second.of::<N, V>(channel);
             for row in 0..R {
                 for vector in 0..V {
-                    numbers[row][vector] = second.on_line(lanes, numbers[row][vector], vector);
+                    numbers[row][vector] = second.scaled(lanes, numbers[row][vector], vector);
                 }
             }
         }

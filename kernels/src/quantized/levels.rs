@@ -7,7 +7,7 @@ use crate::isa::{ROUNDER, limited, max_or_second, min_or_second, nearest, rounde
 /// Up to 256 levels of numbers: which code is nearest to a number, and which number a code stands for. Channels may differ.
 ///
 /// A number `x` has the code `round(x * factor + shift)`, at least 0 and at most `top`; halves are rounded to even codes. A
-/// code stands for `low + code * step`. QuantizeLinear of ONNX rounds before it adds the zero point, which matters for halves if
+/// code stands for `low + code * scale`. QuantizeLinear of ONNX rounds before it adds the zero point, which matters for halves if
 /// that is odd.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Levels {
@@ -18,22 +18,22 @@ pub(crate) struct Levels {
     channels: Vec<Level>,
 }
 
-/// The levels of one channel: `factor` and `shift` make codes, `low` and `step` numbers.
+/// The levels of one channel: `factor` and `shift` make codes, `low` and `scale` numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Level {
     pub factor: f32,
     pub shift: f32,
     pub low: f32,
-    pub step: f32,
+    pub scale: f32,
 }
 
 impl Level {
     /// The zero point, which is the code of 0, and the number that it stands for: 0 up to rounding errors, if a code stands for 0. Where 0
     /// is beyond all codes, the first code.
     pub fn zero(self) -> (i32, f32) {
-        let zero = (-self.low / self.step).round_ties_even();
+        let zero = (-self.low / self.scale).round_ties_even();
         match (0. ..=255.).contains(&zero) {
-            true => (zero as i32, self.low + zero * self.step),
+            true => (zero as i32, self.low + zero * self.scale),
             false => (0, self.low),
         }
     }
@@ -47,10 +47,10 @@ impl Levels {
         let top = u8::try_from(levels.checked_sub(1)?).ok().filter(|top| *top > 0)?;
         let level = |&[low, high, output_low, output_high]: &[f32; 4]| {
             let factor = f32::from(top) / (high - low);
-            let step = (output_high - output_low) / f32::from(top);
-            let level = Level { factor, shift: -low * factor, low: output_low, step };
-            let numbers = [level.factor, level.shift, level.low, level.step];
-            (numbers.iter().all(|it| it.is_finite()) && step >= f32::MIN_POSITIVE && factor > 0.)
+            let scale = (output_high - output_low) / f32::from(top);
+            let level = Level { factor, shift: -low * factor, low: output_low, scale };
+            let numbers = [level.factor, level.shift, level.low, level.scale];
+            (numbers.iter().all(|it| it.is_finite()) && scale >= f32::MIN_POSITIVE && factor > 0.)
                 .then_some(level)
         };
         let mut channels = limits.iter().map(level).collect::<Option<Vec<_>>>()?;
@@ -64,7 +64,7 @@ impl Levels {
     /// if the scale is not a positive number.
     pub fn of_scale(scale: f32, zero_point: i32) -> Option<Levels> {
         let shift = zero_point as f32;
-        let level = Level { factor: scale.recip(), shift, low: -shift * scale, step: scale };
+        let level = Level { factor: scale.recip(), shift, low: -shift * scale, scale };
         let is_one = scale >= f32::MIN_POSITIVE && scale.is_finite() && level.factor.is_finite();
         is_one.then(|| Levels { top: 255, rounds_first: true, channels: vec![level] })
     }
@@ -72,8 +72,8 @@ impl Levels {
     /// Whether rounding what these codes stand for to other levels gives the same codes. Channels must not differ.
     pub fn are_kept_by(&self, other: &Levels) -> bool {
         let ([from], [to]) = (&*self.channels, &*other.channels) else { return false };
-        let is_near = (from.step - to.step).abs() <= from.step * 1e-5;
-        let kept = |code: u8| other.code(*to, from.low + f32::from(code) * from.step) == code;
+        let is_near = (from.scale - to.scale).abs() <= from.scale * 1e-5;
+        let kept = |code: u8| other.code(*to, from.low + f32::from(code) * from.scale) == code;
         is_near && self.top == other.top && (0..=self.top).all(kept)
     }
 
@@ -103,7 +103,7 @@ impl Levels {
             let (zero, number) = level.zero();
             u8::try_from(zero)
                 .ok()
-                .filter(|zero| *zero <= self.top && number.abs() <= level.step * 1e-3)
+                .filter(|zero| *zero <= self.top && number.abs() <= level.scale * 1e-3)
         };
         (0..channels).map(zero).collect()
     }
@@ -113,7 +113,7 @@ impl Levels {
         let [level] = &*self.channels else { return None };
         let code = self.code(*level, number);
         let is_near =
-            (level.low + f32::from(code) * level.step - number).abs() <= level.step * 1e-3;
+            (level.low + f32::from(code) * level.scale - number).abs() <= level.scale * 1e-3;
         is_near.then_some(code)
     }
 
@@ -151,7 +151,7 @@ impl Levels {
     pub fn text(&self) -> String {
         let levels = u32::from(self.top) + 1;
         match &*self.channels {
-            [one] => format!("{levels} levels from {} in steps of {}", one.low, one.step),
+            [one] => format!("{levels} levels from {} in steps of {}", one.low, one.scale),
             many => format!("{levels} levels for each of {} channels", many.len()),
         }
     }
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!([0.25, 0.75].map(code), [3, 5]);
         assert_eq!(level.zero(), (3, 0.));
         assert_eq!(levels.zeros(2), Some(vec![3, 3]));
-        let number = |code: u8| level.low + f32::from(code) * level.step;
+        let number = |code: u8| level.low + f32::from(code) * level.scale;
         assert_eq!([0, 255].map(number), [-1.5, 126.]);
         assert!((0..=255).all(|it| code(number(it)) == it));
         assert_eq!(levels.limits(level, [0., f32::INFINITY]), [3., 255.]);

@@ -133,7 +133,7 @@ impl QuantizedSum {
                 Vectors::detect().run(SumPixels { codes, sums: &mut sums });
                 numbers.extend(sums.iter().enumerate().map(|(channel, sum)| {
                     let level = self.levels.of(channel);
-                    (*sum as f32 * level.step + pixels as f32 * level.low) * self.factor
+                    (*sum as f32 * level.scale + pixels as f32 * level.low) * self.factor
                 }));
             }
         }

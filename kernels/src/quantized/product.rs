@@ -43,7 +43,7 @@ impl Instructions {
     fn widens(self, weights: &CodedWeights) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2(_) | Instructions::Avx512(_) => !weights.are_narrow(),
+            Instructions::Avx2(_) | Instructions::Avx512(_) => !weights.pairs_fit(),
             #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
             Instructions::Simd128(_) => true,
             _ => false,
@@ -85,11 +85,11 @@ impl CodedWeights<'_> {
 
     /// Whether each two neighbours are at most 128 from 0 together: their products with two codes of data have 16 bits then.
     #[cfg(target_arch = "x86_64")]
-    fn are_narrow(&self) -> bool {
-        let is_narrow = |pair: &[i8]| {
+    fn pairs_fit(&self) -> bool {
+        let fits = |pair: &[i8]| {
             pair.iter().map(|code| u16::from(code.unsigned_abs())).sum::<u16>() <= 128
         };
-        self.codes.chunks_exact(self.of_a_tap).all(|tap| tap.chunks(2).all(is_narrow))
+        self.codes.chunks_exact(self.of_a_tap).all(|tap| tap.chunks(2).all(fits))
     }
 }
 

@@ -467,7 +467,7 @@ fn sums_and_products_of_codes() {
                 let tensor = data[operand].try_as_plain_ram().unwrap();
                 let level = operands[operand.min(1)].of(channel);
                 let code = tensor.as_slice::<u8>().unwrap()[number];
-                f64::from(level.low) + f64::from(level.step) * f64::from(code)
+                f64::from(level.low) + f64::from(level.scale) * f64::from(code)
             };
             for operation in [Operation::Add, Operation::Multiply] {
                 let coded = Some(levels(of, -2., 0.013));

@@ -107,7 +107,7 @@ impl ChannelsLastWindow {
     }
 
     /// How far a pixel of a line is from the one before it, and a tap.
-    pub fn steps(&self) -> [usize; 2] {
+    pub fn stride_and_dilation(&self) -> [usize; 2] {
         [self.of.strides[2], self.of.dilations[2]]
     }
 

@@ -45,14 +45,14 @@ fn swish(x: __m512) -> __m512 {
     let x = _mm512_max_ps(splat(-104.), x);
     let power = _mm512_mul_ps(x, splat(-std::f32::consts::LOG2_E));
     let power = _mm512_min_ps(power, splat(MOST));
-    let whole = _mm512_roundscale_ps::<0>(power);
-    let rest = _mm512_sub_ps(power, whole);
+    let integer = _mm512_roundscale_ps::<0>(power);
+    let rest = _mm512_sub_ps(power, integer);
     // `2^rest` between -0.5 and 0.5, within 8e-8: the polynomial whose largest relative error is least.
     let mut series = splat(1.327_647_1e-3);
     for factor in [9.675_541e-3, 5.550_713e-2, 2.402_212e-1, 6.931_469_4e-1, 1.] {
         series = _mm512_fmadd_ps(series, rest, splat(factor));
     }
-    let below = _mm512_add_ps(_mm512_scalef_ps(series, whole), splat(1.));
+    let below = _mm512_add_ps(_mm512_scalef_ps(series, integer), splat(1.));
     let near = _mm512_rcp14_ps(below);
     let error = _mm512_fnmadd_ps(below, near, splat(1.));
     _mm512_mul_ps(x, _mm512_fmadd_ps(near, error, near))

@@ -98,7 +98,7 @@ fn between(chain: &mut Chain) -> Found<Between> {
             chain.push(node);
             continue;
         }
-        rule_if_some!(next = chain.follower()?);
+        rule_if_some!(next = chain.next()?);
         let after = &next.node.outputs[0].fact;
         if let Some(op) = regrouping(next.node, shape.len()) {
             regrouped = match regrouped {
@@ -146,7 +146,7 @@ fn between(chain: &mut Chain) -> Found<Between> {
 
 /// A node that hides scores, and the mask that says which are kept: the others are negative infinity.
 fn kept<'a>(chain: &Chain<'a>) -> Found<(&'a TypedNode, OutletId)> {
-    rule_if_some!((node, slot) = chain.successor()?);
+    rule_if_some!((node, slot) = chain.user()?);
     rule_if!(node.op_is::<Iff>() && slot == 1);
     rule_if_let!(&[keep, _, other] = &*node.inputs);
     let [found, expected] = [node, chain.last()].map(|node| &node.outputs[0].fact);
@@ -167,7 +167,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
     };
     // The second product has another shape.
     let shape = chain.last().outputs[0].fact.shape.clone();
-    let Some(next) = chain.follower()? else {
+    let Some(next) = chain.next()? else {
         refuse!("the softmax must have one use, a product");
     };
     let product = contraction(model, next.node)?;

@@ -50,14 +50,14 @@ impl<'a> Chain<'a> {
     }
 
     /// The node that alone needs the result so far, and the input that this is.
-    pub fn successor(&self) -> Found<(&'a TypedNode, usize)> {
+    pub fn user(&self) -> Found<(&'a TypedNode, usize)> {
         let next = only_use(self.model, self.last())?;
         Ok(next.filter(|(node, _)| node.outputs.len() == 1))
     }
 
     /// The node of one or two inputs that alone needs the result so far.
-    pub fn follower(&self) -> Found<Next<'a>> {
-        rule_if_some!((node, slot) = self.successor()?);
+    pub fn next(&self) -> Found<Next<'a>> {
+        rule_if_some!((node, slot) = self.user()?);
         let operand = match &*node.inputs {
             [_] => None,
             [a, b] if a != b => Some(if slot == 0 { *b } else { *a }),
@@ -67,8 +67,8 @@ impl<'a> Chain<'a> {
     }
 
     /// The next node, if it keeps type and shape.
-    pub fn next(&self) -> Found<Next<'a>> {
-        rule_if_some!(next = self.follower()?);
+    pub fn next_of_same_fact(&self) -> Found<Next<'a>> {
+        rule_if_some!(next = self.next()?);
         let [found, expected] = [next.node, self.last()].map(|node| &node.outputs[0].fact);
         rule_if!(found.shape == expected.shape && found.datum_type == expected.datum_type);
         Ok(Some(next))
@@ -93,7 +93,7 @@ impl<'a> Chain<'a> {
     /// Takes over the function of two numbers `O`, if the other one is a constant: one for all elements, or one for each
     /// index along some axes, whose sizes are known.
     pub fn arithmetic<O: BinMiniOp>(&mut self, axes: Range<usize>) -> Found<Vec<f32>> {
-        rule_if_some!(next = self.next()?);
+        rule_if_some!(next = self.next_of_same_fact()?);
         rule_if!(is_binary::<O>(next.node));
         self.numbers(next, axes)
     }
@@ -108,7 +108,7 @@ impl<'a> Chain<'a> {
 
     /// Takes over a function that multiplies numbers less than 0 by constants, which are as those of [`arithmetic`](Self::arithmetic).
     pub fn slopes(&mut self, axes: Range<usize>) -> Found<Vec<f32>> {
-        rule_if_some!(next = self.next()?);
+        rule_if_some!(next = self.next_of_same_fact()?);
         if let Some(op) = next.node.op_as::<ElementWiseOp>().filter(|op| op.1.is_none()) {
             rule_if_some!(op = op.0.downcast_ref::<LeakyRelu>());
             rule_if_some!(sizes = sizes(&next.node.outputs[0].fact.shape[axes]));
@@ -142,7 +142,7 @@ impl<'a> Chain<'a> {
             Some(factor) => Activation::HardSwish { factor, addend: 0. },
             None => Activation::Identity,
         };
-        while let Some(next) = self.next()? {
+        while let Some(next) = self.next_of_same_fact()? {
             let constant = self.constant(next.operand)?;
             let is_divisor = is_binary::<Div>(next.node) && next.slot == 1;
             if next.operand.is_some() && constant.is_none() || is_divisor {
@@ -170,7 +170,7 @@ impl<'a> Chain<'a> {
         let mut branch = Chain::new(self.model, sum);
         let (mut least, mut most, mut factor) = (f32::NEG_INFINITY, f32::INFINITY, 1.);
         loop {
-            rule_if_some!(next = branch.next()?);
+            rule_if_some!(next = branch.next_of_same_fact()?);
             if next.node.id == last.id {
                 rule_if!(is_binary::<Mul>(next.node));
                 break;

@@ -34,9 +34,9 @@ type WordVector<const N: usize> = [[u8; 4]; N];
 const FOUR: usize = 4;
 const ONE: usize = 1;
 
-/// The data of a tile of `V` vectors, for each lane. Digits and whole numbers are the bits of floats.
+/// The data of a tile of `V` vectors, for each lane. Digits and integers are the bits of floats.
 #[repr(C)]
-pub(super) struct DigitTile<const N: usize, const V: usize, const EIGHTS: usize> {
+pub(super) struct DigitTile<const N: usize, const V: usize, const CORRECTIONS: usize> {
     /// For each vector of words three digits, the highest one first: of what codes of even places meet, and of what the others meet (on
     /// AVX2) or whole bytes (on AVX-512, see `vnni.rs`).
     digits: [[[[f32; N]; 3]; V]; 2],
@@ -45,11 +45,11 @@ pub(super) struct DigitTile<const N: usize, const V: usize, const EIGHTS: usize>
     /// The sum of the numbers, divided by the scale.
     sum: [f32; N],
     /// Signed codes are multiplied as unsigned ones, which are greater by 8. This is what these 8 add to the sums of products, in whole
-    /// numbers. Unsigned codes do without (`EIGHTS` is 0): the data of long rows fills the first-level cache.
-    eights: [[f32; N]; EIGHTS],
+    /// numbers. Unsigned codes do without (`CORRECTIONS` is 0): the data of long rows fills the first-level cache.
+    corrections: [[f32; N]; CORRECTIONS],
 }
 
-impl<const N: usize, const V: usize, const EIGHTS: usize> DigitTile<N, V, EIGHTS> {
+impl<const N: usize, const V: usize, const CORRECTIONS: usize> DigitTile<N, V, CORRECTIONS> {
     /// How many floats it is.
     const LEN: usize = size_of::<Self>() / size_of::<f32>();
 
@@ -71,8 +71,8 @@ impl<const N: usize, const V: usize, const EIGHTS: usize> DigitTile<N, V, EIGHTS
 const _: () = assert!(LEAST_GROUP.is_multiple_of(FOUR * CODES), "a lane has codes of one group");
 
 /// The tiles of four vectors of a row, and those of one.
-type DigitTiles<'a, const N: usize, const EIGHTS: usize> =
-    (&'a [DigitTile<N, FOUR, EIGHTS>], &'a [DigitTile<N, ONE, EIGHTS>]);
+type DigitTiles<'a, const N: usize, const CORRECTIONS: usize> =
+    (&'a [DigitTile<N, FOUR, CORRECTIONS>], &'a [DigitTile<N, ONE, CORRECTIONS>]);
 
 /// Where a tile of so many vectors has its first numbers of each lane.
 const fn places_of_lanes<const N: usize>(vectors: usize) -> [usize; N] {
@@ -95,9 +95,9 @@ const fn places_of_lanes<const N: usize>(vectors: usize) -> [usize; N] {
 const NEXT: usize = 512;
 
 /// What may be prefetched with a tile: codes that are far ahead, and those of each row that come next, for the first-level cache.
-pub(super) struct TilePrefetch<'a, const C: usize> {
+pub(super) struct TilePrefetch<'a, const ROWS: usize> {
     ahead: &'a mut StreamPrefetch,
-    next: [*const u8; C],
+    next: [*const u8; ROWS],
 }
 
 /// Vectors of `N` words whose codes the processor multiplies with digits.
@@ -106,10 +106,10 @@ pub(super) trait Multiply<const N: usize>: Lanes<N> {
     const IN_PAIRS: bool;
 
     /// Writes the data of a tile. `numbers` has, for each code of a lane, what the code of each lane meets. Whether all have digits.
-    fn split<const V: usize, const EIGHTS: usize>(
+    fn split<const V: usize, const CORRECTIONS: usize>(
         self,
         numbers: &mut [Self::Floats],
-        tile: &mut DigitTile<N, V, EIGHTS>,
+        tile: &mut DigitTile<N, V, CORRECTIONS>,
     ) -> bool;
 
     /// The vectors of a tile, transposed.
@@ -122,30 +122,30 @@ pub(super) trait Multiply<const N: usize>: Lanes<N> {
     /// their zero points, if codes are `SHIFTED` by such.
     fn add_tile<
         const SHIFTED: bool,
-        const C: usize,
-        const R: usize,
+        const ROWS: usize,
+        const TOKENS: usize,
         const V: usize,
-        const EIGHTS: usize,
+        const CORRECTIONS: usize,
     >(
         self,
-        words: [[Self::Words; V]; C],
-        data: [&DigitTile<N, V, EIGHTS>; R],
-        groups: [[Self::Floats; C]; 2],
-        asks: TilePrefetch<C>,
-        totals: &mut [[Self::Floats; R]; C],
+        words: [[Self::Words; V]; ROWS],
+        data: [&DigitTile<N, V, CORRECTIONS>; TOKENS],
+        groups: [[Self::Floats; ROWS]; 2],
+        asks: TilePrefetch<ROWS>,
+        totals: &mut [[Self::Floats; TOKENS]; ROWS],
     );
 }
 
-/// How many tiles of four vectors a row has, and how many of one. For signed codes, tiles have `MOST_EIGHTS` vectors of
-/// [`DigitTile::eights`], else none.
+/// How many tiles of four vectors a row has, and how many of one. For signed codes, tiles have `MOST_CORRECTIONS` vectors of
+/// [`DigitTile::corrections`], else none.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NibbleLayout<const N: usize, const MOST_EIGHTS: usize> {
+pub(super) struct NibbleLayout<const N: usize, const MOST_CORRECTIONS: usize> {
     fours: usize,
     ones: usize,
     is_signed: bool,
 }
 
-impl<const N: usize, const MOST_EIGHTS: usize> NibbleLayout<N, MOST_EIGHTS> {
+impl<const N: usize, const MOST_CORRECTIONS: usize> NibbleLayout<N, MOST_CORRECTIONS> {
     /// The codes of a vector.
     const WIDTH: usize = CODES * N;
 
@@ -161,37 +161,39 @@ impl<const N: usize, const MOST_EIGHTS: usize> NibbleLayout<N, MOST_EIGHTS> {
     }
 
     /// The floats of the data of all tiles of four vectors, and of all tiles of one.
-    fn lens<const EIGHTS: usize>(self) -> [usize; 2] {
+    fn lens<const CORRECTIONS: usize>(self) -> [usize; 2] {
         [
-            self.fours * DigitTile::<N, FOUR, EIGHTS>::LEN,
-            self.ones * DigitTile::<N, ONE, EIGHTS>::LEN,
+            self.fours * DigitTile::<N, FOUR, CORRECTIONS>::LEN,
+            self.ones * DigitTile::<N, ONE, CORRECTIONS>::LEN,
         ]
     }
 
     #[inline(always)]
-    fn tiles<const EIGHTS: usize>(self, row: &[f32]) -> DigitTiles<'_, N, EIGHTS> {
-        let (of_fours, of_ones) = row.split_at(self.lens::<EIGHTS>()[0]);
+    fn tiles<const CORRECTIONS: usize>(self, row: &[f32]) -> DigitTiles<'_, N, CORRECTIONS> {
+        let (of_fours, of_ones) = row.split_at(self.lens::<CORRECTIONS>()[0]);
         (DigitTile::tiles(of_fours), DigitTile::tiles(of_ones))
     }
 
     #[inline(always)]
-    fn split<L: Multiply<N>, const EIGHTS: usize>(
+    fn split<L: Multiply<N>, const CORRECTIONS: usize>(
         self,
         lanes: L,
         row: &[f32],
         place: &mut [f32],
     ) -> bool {
-        let (of_fours, of_ones) = place.split_at_mut(self.lens::<EIGHTS>()[0]);
+        let (of_fours, of_ones) = place.split_at_mut(self.lens::<CORRECTIONS>()[0]);
         let (fours, rest) = row.split_at(self.fours * FOUR * Self::WIDTH);
         let fours: &[[[[f32; CODES]; N]; FOUR]] = fours.as_chunks().0.as_chunks().0.as_chunks().0;
         let mut can_split = true;
-        for (numbers, tile) in fours.iter().zip(DigitTile::<N, FOUR, EIGHTS>::tiles_mut(of_fours)) {
+        for (numbers, tile) in
+            fours.iter().zip(DigitTile::<N, FOUR, CORRECTIONS>::tiles_mut(of_fours))
+        {
             let numbers = numbers.as_flattened().as_flattened();
             let mut of_lanes = numbers_of_lanes::<L, N, FOUR>(lanes, numbers);
             can_split &= lanes.split(&mut of_lanes, tile);
         }
         let ones = rest.chunks(Self::WIDTH);
-        for (numbers, tile) in ones.zip(DigitTile::<N, ONE, EIGHTS>::tiles_mut(of_ones)) {
+        for (numbers, tile) in ones.zip(DigitTile::<N, ONE, CORRECTIONS>::tiles_mut(of_ones)) {
             let mut of_lanes = numbers_of_lanes::<L, N, ONE>(lanes, numbers);
             can_split &= lanes.split(&mut of_lanes[..ONE * CODES], tile);
         }
@@ -199,18 +201,18 @@ impl<const N: usize, const MOST_EIGHTS: usize> NibbleLayout<N, MOST_EIGHTS> {
     }
 }
 
-impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize> SplitRow<L>
-    for NibbleLayout<N, MOST_EIGHTS>
+impl<L: Multiply<N>, const N: usize, const MOST_CORRECTIONS: usize> SplitRow<L>
+    for NibbleLayout<N, MOST_CORRECTIONS>
 {
     fn stride(self) -> usize {
-        let lens = if self.is_signed { self.lens::<MOST_EIGHTS>() } else { self.lens::<0>() };
+        let lens = if self.is_signed { self.lens::<MOST_CORRECTIONS>() } else { self.lens::<0>() };
         lens.iter().sum()
     }
 
     #[inline(always)]
     fn split_row(self, lanes: L, row: &[f32], place: &mut [f32]) -> bool {
         match self.is_signed {
-            true => self.split::<L, MOST_EIGHTS>(lanes, row, place),
+            true => self.split::<L, MOST_CORRECTIONS>(lanes, row, place),
             false => self.split::<L, 0>(lanes, row, place),
         }
     }
@@ -240,8 +242,8 @@ fn numbers_of_lanes<L: Multiply<N>, const N: usize, const V: usize>(
 }
 
 /// Rows of data as digits, for codes of four bits, and of which groups the lanes of the tiles are.
-pub(super) struct NibbleDigits<L, const N: usize, const MOST_EIGHTS: usize> {
-    pub digits: DigitRows<L, NibbleLayout<N, MOST_EIGHTS>>,
+pub(super) struct NibbleDigits<L, const N: usize, const MOST_CORRECTIONS: usize> {
+    pub digits: DigitRows<L, NibbleLayout<N, MOST_CORRECTIONS>>,
     tiles: Vec<TileGroups>,
     /// For each lane of a tile, how many groups its group is behind the first one of the tile. Most tiles have the same.
     groups_of_lanes: Vec<[u32; N]>,
@@ -255,7 +257,9 @@ struct TileGroups {
     groups_of_lanes: usize,
 }
 
-impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize> NibbleDigits<L, N, MOST_EIGHTS> {
+impl<L: Multiply<N>, const N: usize, const MOST_CORRECTIONS: usize>
+    NibbleDigits<L, N, MOST_CORRECTIONS>
+{
     /// None if some numbers cannot be [split](SplitRow::split_row), or groups counted in 32 bits.
     pub fn new(lanes: L, matrix: &CompressedMatrix, data: &[f32]) -> Option<Self> {
         let layout = NibbleLayout::new(matrix.depth, matrix.format.is_signed());
@@ -295,8 +299,8 @@ impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize> NibbleDigits<L, N
 pub(super) type NibbleTask<'a, 'b, D> =
     FewRowsTask<'a, 'b, D, (TypedParameters<'a>, Option<TypedParameters<'a>>)>;
 
-impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize> On<L>
-    for NibbleTask<'_, '_, NibbleDigits<L, N, MOST_EIGHTS>>
+impl<L: Multiply<N>, const N: usize, const MOST_CORRECTIONS: usize> On<L>
+    for NibbleTask<'_, '_, NibbleDigits<L, N, MOST_CORRECTIONS>>
 {
     #[inline(always)]
     fn run(mut self, lanes: L) {
@@ -304,10 +308,10 @@ impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize> On<L>
         let are_of_nncf = scales.dt == ParameterType::F16
             && zero_points.is_none_or(|all| all.dt == ParameterType::U8);
         match (self.matrix.format.is_signed(), are_of_nncf, zero_points.is_some()) {
-            (true, true, true) => self.multiply::<MOST_EIGHTS, true, true>(lanes),
-            (true, true, false) => self.multiply::<MOST_EIGHTS, true, false>(lanes),
-            (true, false, true) => self.multiply::<MOST_EIGHTS, false, true>(lanes),
-            (true, false, false) => self.multiply::<MOST_EIGHTS, false, false>(lanes),
+            (true, true, true) => self.multiply::<MOST_CORRECTIONS, true, true>(lanes),
+            (true, true, false) => self.multiply::<MOST_CORRECTIONS, true, false>(lanes),
+            (true, false, true) => self.multiply::<MOST_CORRECTIONS, false, true>(lanes),
+            (true, false, false) => self.multiply::<MOST_CORRECTIONS, false, false>(lanes),
             (false, true, true) => self.multiply::<0, true, true>(lanes),
             (false, true, false) => self.multiply::<0, true, false>(lanes),
             (false, false, true) => self.multiply::<0, false, true>(lanes),
@@ -316,41 +320,46 @@ impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize> On<L>
     }
 }
 
-impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize>
-    NibbleTask<'_, '_, NibbleDigits<L, N, MOST_EIGHTS>>
+impl<L: Multiply<N>, const N: usize, const MOST_CORRECTIONS: usize>
+    NibbleTask<'_, '_, NibbleDigits<L, N, MOST_CORRECTIONS>>
 {
     /// Scales and zero points `OF_NNCF` have the types of that tool, `F16` and `U8`: to look up their types for each tile takes more time.
     #[inline(always)]
-    fn multiply<const EIGHTS: usize, const OF_NNCF: bool, const SHIFTED: bool>(
+    fn multiply<const CORRECTIONS: usize, const OF_NNCF: bool, const SHIFTED: bool>(
         &mut self,
         lanes: L,
     ) {
         for first in (0..self.output.len()).step_by(2) {
             match self.output.len() - first {
-                1 => self.of_data::<EIGHTS, OF_NNCF, SHIFTED, 1>(lanes, first),
-                _ => self.of_data::<EIGHTS, OF_NNCF, SHIFTED, 2>(lanes, first),
+                1 => self.of_tokens::<CORRECTIONS, OF_NNCF, SHIFTED, 1>(lanes, first),
+                _ => self.of_tokens::<CORRECTIONS, OF_NNCF, SHIFTED, 2>(lanes, first),
             }
         }
     }
 
-    /// The products with `R` rows of data.
+    /// The products with `TOKENS` rows of data.
     #[inline(always)]
-    fn of_data<const EIGHTS: usize, const OF_NNCF: bool, const SHIFTED: bool, const R: usize>(
+    fn of_tokens<
+        const CORRECTIONS: usize,
+        const OF_NNCF: bool,
+        const SHIFTED: bool,
+        const TOKENS: usize,
+    >(
         &mut self,
         lanes: L,
         first: usize,
     ) {
         let NibbleDigits { digits, tiles, groups_of_lanes } = self.data;
         let (scales, zero_points) = self.parameters;
-        let rows: NibbleRows<N, EIGHTS, R> = NibbleRows {
+        let rows: NibbleRows<N, CORRECTIONS, TOKENS> = NibbleRows {
             codes: self.bytes,
             row_bytes: self.matrix.row_bytes(),
             // If there are no zero points, nobody reads them.
             parameters: [scales, zero_points.unwrap_or(scales)],
             groups: self.matrix.groups(),
-            tiles: tiles.split_at(digits.split.fours),
+            tiles: tiles.split_at(digits.layout.fours),
             groups_of_lanes,
-            data: std::array::from_fn(|of| digits.split.tiles(digits.row(first + of))),
+            data: std::array::from_fn(|token| digits.layout.tiles(digits.row(first + token))),
         };
         let count = self.output[first].len();
         let in_pairs = if L::IN_PAIRS { count / 2 * 2 } else { 0 };
@@ -369,10 +378,10 @@ impl<L: Multiply<N>, const N: usize, const MOST_EIGHTS: usize>
     }
 }
 
-/// What all rows of a task need, with `R` rows of data. It is a value of its own, so that the compiler reads nothing of it again after it
+/// What all rows of a task need, with `TOKENS` rows of data. It is a value of its own, so that the compiler reads nothing of it again after it
 /// has written sums.
 #[derive(Clone, Copy)]
-struct NibbleRows<'a, const N: usize, const EIGHTS: usize, const R: usize> {
+struct NibbleRows<'a, const N: usize, const CORRECTIONS: usize, const TOKENS: usize> {
     codes: &'a [u8],
     row_bytes: usize,
     /// The scales of all rows, and their zero points.
@@ -382,71 +391,85 @@ struct NibbleRows<'a, const N: usize, const EIGHTS: usize, const R: usize> {
     /// The tiles of four vectors, and those of one.
     tiles: (&'a [TileGroups], &'a [TileGroups]),
     groups_of_lanes: &'a [[u32; N]],
-    data: [DigitTiles<'a, N, EIGHTS>; R],
+    data: [DigitTiles<'a, N, CORRECTIONS>; TOKENS],
 }
 
-impl<const N: usize, const EIGHTS: usize, const R: usize> NibbleRows<'_, N, EIGHTS, R> {
-    /// The products of `C` rows, from the first one on: a row for each row of data.
+impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
+    NibbleRows<'_, N, CORRECTIONS, TOKENS>
+{
+    /// The products of `ROWS` rows, from the first one on: a row for each row of data.
     #[inline(always)]
-    fn sums<L: Multiply<N>, const OF_NNCF: bool, const SHIFTED: bool, const C: usize>(
+    fn sums<L: Multiply<N>, const OF_NNCF: bool, const SHIFTED: bool, const ROWS: usize>(
         self,
         lanes: L,
         first: usize,
-    ) -> [[f32; C]; R] {
+    ) -> [[f32; ROWS]; TOKENS] {
         let NibbleRows { row_bytes, tiles: (fours, ones), .. } = self;
-        let mut wholes = [&[][..]; C];
-        let mut rests = [&[][..]; C];
-        for row in 0..C {
+        let mut integers = [&[][..]; ROWS];
+        let mut rests = [&[][..]; ROWS];
+        for row in 0..ROWS {
             let codes = &self.codes[(first + row) * row_bytes..][..row_bytes];
             let (whole, rest) = codes.split_at(fours.len() * FOUR * 4 * N);
             let whole: &[[WordVector<N>; FOUR]] = whole.as_chunks().0.as_chunks().0.as_chunks().0;
-            (wholes[row], rests[row]) = (&whole[..fours.len()], rest);
+            (integers[row], rests[row]) = (&whole[..fours.len()], rest);
         }
         let data_of_fours = self.data.map(|(of_fours, _)| &of_fours[..fours.len()]);
         let data_of_ones = self.data.map(|(_, of_ones)| of_ones);
         // A closure would be called for each row.
         let [scales, zero_points] = self.parameters;
         let parameters = [
-            of_rows::<N, C>(scales, self.groups, first),
-            of_rows::<N, C>(zero_points, self.groups, first),
+            of_rows::<N, ROWS>(scales, self.groups, first),
+            of_rows::<N, ROWS>(zero_points, self.groups, first),
         ];
         let zeros = lanes.first_words(&[]);
-        let mut totals = [[lanes.splat(0.); R]; C];
+        let mut totals = [[lanes.splat(0.); TOKENS]; ROWS];
         let mut ahead =
-            StreamPrefetch::behind(self.codes[first * row_bytes..].as_ptr(), C * row_bytes);
+            StreamPrefetch::behind(self.codes[first * row_bytes..].as_ptr(), ROWS * row_bytes);
         for tile in 0..fours.len() {
             // A closure would not be compiled for the vectors.
-            let mut words = [[zeros; FOUR]; C];
-            let mut next = [std::ptr::null(); C];
-            for row in 0..C {
-                for (words, vector) in words[row].iter_mut().zip(&wholes[row][tile]) {
+            let mut words = [[zeros; FOUR]; ROWS];
+            let mut next = [std::ptr::null(); ROWS];
+            for row in 0..ROWS {
+                for (words, vector) in words[row].iter_mut().zip(&integers[row][tile]) {
                     *words = lanes.load_words(vector);
                 }
                 words[row] = lanes.transpose_tile(words[row]);
-                next[row] = wholes[row][tile].as_ptr().cast::<u8>().wrapping_add(NEXT);
+                next[row] = integers[row][tile].as_ptr().cast::<u8>().wrapping_add(NEXT);
             }
             let asks = TilePrefetch { ahead: &mut ahead, next };
             let data = data_of_fours.map(|data| &data[tile]);
-            let groups = self.groups::<L, OF_NNCF, SHIFTED, C>(lanes, fours[tile], parameters);
-            lanes.add_tile::<SHIFTED, C, R, FOUR, EIGHTS>(words, data, groups, asks, &mut totals);
+            let groups = self.groups::<L, OF_NNCF, SHIFTED, ROWS>(lanes, fours[tile], parameters);
+            lanes.add_tile::<SHIFTED, ROWS, TOKENS, FOUR, CORRECTIONS>(
+                words,
+                data,
+                groups,
+                asks,
+                &mut totals,
+            );
         }
         for tile in 0..ones.len() {
-            let mut words = [[zeros; ONE]; C];
-            let mut next = [std::ptr::null(); C];
-            for row in 0..C {
+            let mut words = [[zeros; ONE]; ROWS];
+            let mut next = [std::ptr::null(); ROWS];
+            for row in 0..ROWS {
                 let codes = &rests[row][tile * 4 * N..];
                 words[row] = [lanes.first_words(codes)];
                 next[row] = codes.as_ptr().wrapping_add(NEXT);
             }
             let asks = TilePrefetch { ahead: &mut ahead, next };
             let data = data_of_ones.map(|data| &data[tile]);
-            let groups = self.groups::<L, OF_NNCF, SHIFTED, C>(lanes, ones[tile], parameters);
-            lanes.add_tile::<SHIFTED, C, R, ONE, EIGHTS>(words, data, groups, asks, &mut totals);
+            let groups = self.groups::<L, OF_NNCF, SHIFTED, ROWS>(lanes, ones[tile], parameters);
+            lanes.add_tile::<SHIFTED, ROWS, TOKENS, ONE, CORRECTIONS>(
+                words,
+                data,
+                groups,
+                asks,
+                &mut totals,
+            );
         }
-        let mut sums = [[0.; C]; R];
-        for row in 0..C {
-            for of in 0..R {
-                sums[of][row] = lanes.sum(totals[row][of]);
+        let mut sums = [[0.; ROWS]; TOKENS];
+        for row in 0..ROWS {
+            for token in 0..TOKENS {
+                sums[token][row] = lanes.sum(totals[row][token]);
             }
         }
         sums
@@ -454,12 +477,12 @@ impl<const N: usize, const EIGHTS: usize, const R: usize> NibbleRows<'_, N, EIGH
 
     /// The scales of the lanes of a tile of some rows, and their zero points. Their types may be those of NNCF.
     #[inline(always)]
-    fn groups<L: Multiply<N>, const OF_NNCF: bool, const SHIFTED: bool, const C: usize>(
+    fn groups<L: Multiply<N>, const OF_NNCF: bool, const SHIFTED: bool, const ROWS: usize>(
         self,
         lanes: L,
         tile: TileGroups,
-        [scales, zero_points]: [[TypedParameters; C]; 2],
-    ) -> [[L::Floats; C]; 2] {
+        [scales, zero_points]: [[TypedParameters; ROWS]; 2],
+    ) -> [[L::Floats; ROWS]; 2] {
         let [of_scales, of_zero_points] = match OF_NNCF {
             true => [ParameterType::F16, ParameterType::U8],
             false => [scales[0].dt, zero_points[0].dt],
@@ -468,29 +491,29 @@ impl<const N: usize, const EIGHTS: usize, const R: usize> NibbleRows<'_, N, EIGH
             self.of_lanes(lanes, tile, scales, of_scales),
             match SHIFTED {
                 true => self.of_lanes(lanes, tile, zero_points, of_zero_points),
-                false => [lanes.splat(0.); C],
+                false => [lanes.splat(0.); ROWS],
             },
         ]
     }
 
     /// The scales or zero points of the lanes of a tile, for each of some rows. Asks for those of rows to come.
     #[inline(always)]
-    fn of_lanes<L: Lanes<N>, const C: usize>(
+    fn of_lanes<L: Lanes<N>, const ROWS: usize>(
         self,
         lanes: L,
         tile: TileGroups,
-        rows: [TypedParameters; C],
+        rows: [TypedParameters; ROWS],
         dt: ParameterType,
-    ) -> [L::Floats; C] {
+    ) -> [L::Floats; ROWS] {
         let size = dt.size();
         let begin = tile.first as usize * size;
         // For those that are multiplied the time after the next, or some lines ahead.
-        let far = (2 * C * self.groups * size).max(4 * LINE);
-        let place = rows[0].bytes.as_ptr().wrapping_add(C * begin);
-        StreamPrefetch::new(place, far, far / 2).ask(C * N * size);
+        let far = (2 * ROWS * self.groups * size).max(4 * LINE);
+        let place = rows[0].bytes.as_ptr().wrapping_add(ROWS * begin);
+        StreamPrefetch::new(place, far, far / 2).ask(ROWS * N * size);
         let places = &self.groups_of_lanes[tile.groups_of_lanes];
-        let mut of_lanes = [lanes.splat(0.); C];
-        for row in 0..C {
+        let mut of_lanes = [lanes.splat(0.); ROWS];
+        for row in 0..ROWS {
             let bytes = &rows[row].bytes[begin..begin + N * size];
             of_lanes[row] = lanes.permute(dt.load(lanes, bytes), places);
         }
@@ -500,11 +523,11 @@ impl<const N: usize, const EIGHTS: usize, const R: usize> NibbleRows<'_, N, EIGH
 
 /// The scales or zero points of each of some rows, and a vector behind them. They are equally long, which is one comparison for all.
 #[inline(always)]
-fn of_rows<const N: usize, const C: usize>(
+fn of_rows<const N: usize, const ROWS: usize>(
     all: TypedParameters,
     groups: usize,
     first: usize,
-) -> [TypedParameters; C] {
+) -> [TypedParameters; ROWS] {
     let size = all.dt.size();
     let (stride, len) = (groups * size, (groups + N) * size);
     std::array::from_fn(|row| TypedParameters {
@@ -520,12 +543,12 @@ mod tests {
     use crate::isa::{Avx2, Avx512Vnni, Instructions};
 
     /// What the data of a tile stands for.
-    trait Stands<const N: usize, const MOST_EIGHTS: usize>: Multiply<N> {
+    trait Stands<const N: usize, const MOST_CORRECTIONS: usize>: Multiply<N> {
         /// The number, divided by the scale, that a code meets: both kinds of digits, and whether the code has an even place.
         fn number(even: [f64; 3], odd: [f64; 3], is_even: bool) -> f64;
 
         /// What the 8 of signed codes add, divided by the scale.
-        fn eights(numbers: [f64; MOST_EIGHTS]) -> f64;
+        fn correction(numbers: [f64; MOST_CORRECTIONS]) -> f64;
     }
 
     impl Stands<16, 2> for Avx512Vnni {
@@ -535,7 +558,7 @@ mod tests {
             if is_even { 16. * even + odd } else { 16. * odd }
         }
 
-        fn eights([high, lowest]: [f64; 2]) -> f64 {
+        fn correction([high, lowest]: [f64; 2]) -> f64 {
             256. * high + lowest
         }
     }
@@ -546,30 +569,30 @@ mod tests {
             -32768. * a + 128. * b + c
         }
 
-        fn eights([eights]: [f64; 1]) -> f64 {
-            eights
+        fn correction([correction]: [f64; 1]) -> f64 {
+            correction
         }
     }
 
     /// Tiles of four vectors, some of one, and a part of one.
     const DEPTH: usize = 712;
 
-    fn digits<L: Stands<N, MOST_EIGHTS>, const N: usize, const MOST_EIGHTS: usize>(
+    fn digits<L: Stands<N, MOST_CORRECTIONS>, const N: usize, const MOST_CORRECTIONS: usize>(
         lanes: L,
         data: &[f32],
         depth: usize,
-    ) -> Option<DigitRows<L, NibbleLayout<N, MOST_EIGHTS>>> {
+    ) -> Option<DigitRows<L, NibbleLayout<N, MOST_CORRECTIONS>>> {
         DigitRows::new(lanes, NibbleLayout::new(depth, true), data, depth)
     }
 
     /// Checks a tile against its data.
     fn check<
-        L: Stands<N, MOST_EIGHTS>,
+        L: Stands<N, MOST_CORRECTIONS>,
         const N: usize,
-        const MOST_EIGHTS: usize,
+        const MOST_CORRECTIONS: usize,
         const V: usize,
     >(
-        tile: &DigitTile<N, V, MOST_EIGHTS>,
+        tile: &DigitTile<N, V, MOST_CORRECTIONS>,
         data: &[f32],
     ) {
         for (lane, place) in places_of_lanes::<N>(V).into_iter().enumerate() {
@@ -590,8 +613,9 @@ mod tests {
                 let error = (L::number(even, odd, code % 2 == 0) * scale - expected).abs();
                 assert!(error <= most, "number {number} of lane {lane} is wrong by {error}");
             }
-            let eights = tile.eights.map(|vector| f64::from(vector[lane].to_bits().cast_signed()));
-            for sum in [sum, L::eights(eights) / 8.] {
+            let corrections =
+                tile.corrections.map(|vector| f64::from(vector[lane].to_bits().cast_signed()));
+            for sum in [sum, L::correction(corrections) / 8.] {
                 let error = (sum * scale - expected.iter().sum::<f64>()).abs();
                 let bound = (V * CODES + 1) as f64 * most;
                 assert!(error <= bound, "the sum of lane {lane} is wrong by {error}");
@@ -610,19 +634,21 @@ mod tests {
 
     #[test]
     fn digits_stand_for_the_numbers() {
-        fn stand<L: Stands<N, MOST_EIGHTS>, const N: usize, const MOST_EIGHTS: usize>(lanes: L) {
+        fn stand<L: Stands<N, MOST_CORRECTIONS>, const N: usize, const MOST_CORRECTIONS: usize>(
+            lanes: L,
+        ) {
             for (word, depth) in [(CODES, 2), (CODES, DEPTH), (FOUR * CODES, DEPTH), (CODES, 900)] {
                 let data = numbers(word, 2 * depth);
                 let rows = digits(lanes, &data, depth).expect("all numbers are finite");
                 for (row, data) in data.chunks(depth).enumerate() {
-                    let (fours, ones) = rows.split.tiles(rows.row(row));
+                    let (fours, ones) = rows.layout.tiles(rows.row(row));
                     let (begin_of_ones, width) = (fours.len() * FOUR * CODES * N, CODES * N);
                     assert_eq!(ones.len(), (depth - begin_of_ones).div_ceil(width));
                     for (tile, data) in fours.iter().zip(data.chunks(FOUR * width)) {
-                        check::<L, N, MOST_EIGHTS, FOUR>(tile, data);
+                        check::<L, N, MOST_CORRECTIONS, FOUR>(tile, data);
                     }
                     for (tile, data) in ones.iter().zip(data[begin_of_ones..].chunks(width)) {
-                        check::<L, N, MOST_EIGHTS, ONE>(tile, data);
+                        check::<L, N, MOST_CORRECTIONS, ONE>(tile, data);
                     }
                 }
             }
@@ -632,7 +658,11 @@ mod tests {
 
     #[test]
     fn some_numbers_have_no_digits() {
-        fn have_none<L: Stands<N, MOST_EIGHTS>, const N: usize, const MOST_EIGHTS: usize>(
+        fn have_none<
+            L: Stands<N, MOST_CORRECTIONS>,
+            const N: usize,
+            const MOST_CORRECTIONS: usize,
+        >(
             lanes: L,
         ) {
             for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-29, 1e-31, -1e-40] {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! so bytes are multiplied as they are, and only the codes of even places are taken out of them. The scale of a tile is a sixteenth of
-//! that of the whole numbers: sums with codes of even places count 16 times.
+//! that of the integers: sums with codes of even places count 16 times.
 
 // The functions take vectors as a proof of the instructions, and read and write arrays of their size.
 #![allow(unsafe_code)]
@@ -15,7 +15,7 @@
 use std::arch::x86_64::*;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::super::digits::{LANES, MOST_WHOLE, digit, larger, scales_of};
+use super::super::digits::{LANES, MOST_INTEGER, digit, larger, scales_of};
 use super::*;
 use crate::isa::{Avx512Vnni, Lanes, transpose_quarters};
 use crate::memory::prefetch_first;
@@ -27,10 +27,10 @@ impl Multiply<LANES> for Avx512Vnni {
     const IN_PAIRS: bool = true;
 
     #[inline(always)]
-    fn split<const V: usize, const EIGHTS: usize>(
+    fn split<const V: usize, const CORRECTIONS: usize>(
         self,
         numbers: &mut [__m512],
-        tile: &mut DigitTile<LANES, V, EIGHTS>,
+        tile: &mut DigitTile<LANES, V, CORRECTIONS>,
     ) -> bool {
         let lanes = self;
         // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
@@ -43,21 +43,21 @@ impl Multiply<LANES> for Avx512Vnni {
             for number in &*numbers {
                 largest = larger(lanes, largest, *number);
             }
-            let (scale, can_split) = scales_of(lanes, largest, MOST_WHOLE);
-            let mut wholes = [_mm512_setzero_si512(); 2];
+            let (scale, can_split) = scales_of(lanes, largest, MOST_INTEGER);
+            let mut integers = [_mm512_setzero_si512(); 2];
             let mut without_lowest = [_mm512_setzero_si512(); 2];
             for vector in 0..V {
                 let mut digits = [[_mm512_setzero_si512(); 3]; 2];
                 for code in 0..CODES {
                     let parity = code % 2;
                     let number = numbers[CODES * vector + code];
-                    let mut whole = _mm512_cvtps_epi32(_mm512_div_ps(number, scale));
-                    wholes[parity] = _mm512_add_epi32(wholes[parity], whole);
+                    let mut integer = _mm512_cvtps_epi32(_mm512_div_ps(number, scale));
+                    integers[parity] = _mm512_add_epi32(integers[parity], integer);
                     for place in (0..3).rev() {
-                        let byte = digit(lanes, &mut whole, true);
+                        let byte = digit(lanes, &mut integer, true);
                         if place == 2 {
                             without_lowest[parity] =
-                                _mm512_add_epi32(without_lowest[parity], whole);
+                                _mm512_add_epi32(without_lowest[parity], integer);
                         }
                         let above = _mm512_set1_epi32(8 * (code / 2) as i32);
                         let place = &mut digits[parity][place];
@@ -77,14 +77,14 @@ impl Multiply<LANES> for Avx512Vnni {
             for parity in 0..2 {
                 let eights = _mm512_set1_epi32(8 * (16 + parity as i32));
                 let rest = without_lowest[parity];
-                let digits = _mm512_sub_epi32(wholes[parity], _mm512_slli_epi32::<8>(rest));
+                let digits = _mm512_sub_epi32(integers[parity], _mm512_slli_epi32::<8>(rest));
                 high = _mm512_add_epi32(high, _mm512_mullo_epi32(rest, eights));
                 lowest = _mm512_add_epi32(lowest, _mm512_mullo_epi32(digits, eights));
             }
             let product = product_of(lanes, high, lowest);
             lanes.store(&mut tile.scale, lanes.mul(scale, lanes.splat(1. / 16.)));
             lanes.store(&mut tile.sum, lanes.mul(product, lanes.splat(1. / 8.)));
-            if let [of_high, of_lowest] = &mut tile.eights[..] {
+            if let [of_high, of_lowest] = &mut tile.corrections[..] {
                 lanes.store(of_high, _mm512_castsi512_ps(high));
                 lanes.store(of_lowest, _mm512_castsi512_ps(lowest));
             }
@@ -109,29 +109,29 @@ impl Multiply<LANES> for Avx512Vnni {
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn add_tile<
         const SHIFTED: bool,
-        const C: usize,
-        const R: usize,
+        const ROWS: usize,
+        const TOKENS: usize,
         const V: usize,
-        const EIGHTS: usize,
+        const CORRECTIONS: usize,
     >(
         self,
-        mut words: [[__m512i; V]; C],
-        data: [&DigitTile<LANES, V, EIGHTS>; R],
-        [scales, zero_points]: [[__m512; C]; 2],
-        asks: TilePrefetch<C>,
-        totals: &mut [[__m512; R]; C],
+        mut words: [[__m512i; V]; ROWS],
+        data: [&DigitTile<LANES, V, CORRECTIONS>; TOKENS],
+        [scales, zero_points]: [[__m512; ROWS]; 2],
+        asks: TilePrefetch<ROWS>,
+        totals: &mut [[__m512; TOKENS]; ROWS],
     ) {
         let lanes = self;
         // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
         unsafe {
-            if EIGHTS > 0 {
+            if CORRECTIONS > 0 {
                 // As unsigned codes, signed ones are greater by 8.
                 for word in words.as_flattened_mut() {
                     *word =
                         _mm512_xor_si512(*word, _mm512_set1_epi32(0x8888_8888_u32.cast_signed()));
                 }
             }
-            let mut sums = [[[_mm512_setzero_si512(); 3]; R]; C];
+            let mut sums = [[[_mm512_setzero_si512(); 3]; TOKENS]; ROWS];
             for of_bytes in [false, true] {
                 if of_bytes {
                     for sum in sums.as_flattened_mut().as_flattened_mut() {
@@ -142,7 +142,7 @@ impl Multiply<LANES> for Avx512Vnni {
                     // All lines at once would wait for each other. Without the fence the compiler asks for them so.
                     compiler_fence(Ordering::SeqCst);
                     match of_bytes {
-                        false => asks.ahead.ask(C * BYTES),
+                        false => asks.ahead.ask(ROWS * BYTES),
                         true => {
                             for next in asks.next {
                                 prefetch_first(next.wrapping_add(vector * BYTES));
@@ -150,29 +150,29 @@ impl Multiply<LANES> for Avx512Vnni {
                         }
                     }
                     let low = _mm512_set1_epi8(15);
-                    let mut codes = [low; C];
-                    for row in 0..C {
+                    let mut codes = [low; ROWS];
+                    for row in 0..ROWS {
                         let words = words[row][vector];
                         codes[row] = if of_bytes { words } else { _mm512_and_si512(words, low) };
                     }
                     for digit in 0..3 {
-                        for of in 0..R {
-                            let digits = &data[of].digits[usize::from(of_bytes)][vector][digit];
+                        for token in 0..TOKENS {
+                            let digits = &data[token].digits[usize::from(of_bytes)][vector][digit];
                             let digits = _mm512_castps_si512(lanes.load(digits));
-                            for row in 0..C {
-                                let sum = &mut sums[row][of][digit];
+                            for row in 0..ROWS {
+                                let sum = &mut sums[row][token][digit];
                                 *sum = _mm512_dpbusd_epi32(*sum, codes[row], digits);
                             }
                         }
                     }
                 }
             }
-            for row in 0..C {
-                for of in 0..R {
-                    let [a, b, mut lowest] = sums[row][of];
+            for row in 0..ROWS {
+                for token in 0..TOKENS {
+                    let [a, b, mut lowest] = sums[row][token];
                     // 32 codes have products with two digits of less than 2^28, divided by the scale.
                     let mut high = _mm512_add_epi32(_mm512_slli_epi32::<8>(a), b);
-                    if let [of_high, of_lowest] = &data[of].eights[..] {
+                    if let [of_high, of_lowest] = &data[token].corrections[..] {
                         let of_high = _mm512_castps_si512(lanes.load(of_high));
                         let of_lowest = _mm512_castps_si512(lanes.load(of_lowest));
                         high = _mm512_sub_epi32(high, of_high);
@@ -180,18 +180,18 @@ impl Multiply<LANES> for Avx512Vnni {
                     }
                     let mut product = product_of(lanes, high, lowest);
                     if SHIFTED {
-                        let sum = lanes.load(&data[of].sum);
+                        let sum = lanes.load(&data[token].sum);
                         product = _mm512_fnmadd_ps(zero_points[row], sum, product);
                     }
-                    let product = lanes.mul(product, lanes.load(&data[of].scale));
-                    totals[row][of] = lanes.mul_add(scales[row], product, totals[row][of]);
+                    let product = lanes.mul(product, lanes.load(&data[token].scale));
+                    totals[row][token] = lanes.mul_add(scales[row], product, totals[row][token]);
                 }
             }
         }
     }
 }
 
-/// The product of codes and whole numbers, in single precision, of its sums with two digits and with the lowest one.
+/// The product of codes and integers, in single precision, of its sums with two digits and with the lowest one.
 #[inline(always)]
 fn product_of(lanes: Avx512Vnni, high: __m512i, lowest: __m512i) -> __m512 {
     // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.

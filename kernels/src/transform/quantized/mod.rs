@@ -282,7 +282,7 @@ impl<'a> QuantizedTranslation<'a> {
 
     /// The values that a node gives: what is made of codes again, if it makes codes.
     fn ends(&self, node: &TypedNode) -> Vec<OutletId> {
-        match scale_of(node) {
+        match quantize_parameters(node) {
             Some(_) => {
                 let successors = node.outputs[0].successors.iter();
                 successors.map(|successor| successor.node.into()).collect()
@@ -337,11 +337,11 @@ fn moves_elements(op: &dyn TypedOp) -> bool {
 
 /// Whether a node rounds numbers to levels: FakeQuantize, or QuantizeLinear as tract reads it from ONNX.
 fn makes_levels(node: &TypedNode) -> bool {
-    node.op_is::<FakeQuantize>() || scale_of(node).is_some()
+    node.op_is::<FakeQuantize>() || quantize_parameters(node).is_some()
 }
 
 /// The reciprocal of the scale, and the zero point of unsigned codes, of a QuantizeLinear of tract.
-fn scale_of(node: &TypedNode) -> Option<(f32, i32)> {
+fn quantize_parameters(node: &TypedNode) -> Option<(f32, i32)> {
     let op = node.op_as::<ElementWiseOp>()?;
     if let Some(op) = op.0.downcast_ref::<QuantizeLinearU8>() {
         return Some((op.scale, op.zero_point.into()));

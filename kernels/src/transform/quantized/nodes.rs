@@ -15,7 +15,7 @@ use tract_core::ops::quant::DequantizeLinearF32;
 use super::weights::{QuantizedWeights, take_arithmetic};
 use super::{
     QuantizedTranslation, Translated, channel_axis, makes_levels, moves_elements, operation_of,
-    scale_of,
+    quantize_parameters,
 };
 use crate::quantized::{
     CodeLayout::{self, AsNumbers, ChannelsLast},
@@ -53,7 +53,7 @@ impl<'a> QuantizedTranslation<'a> {
 
     /// The levels of a node that makes them, and the axis along which they differ.
     fn levels(&self, node: &TypedNode) -> TractResult<Result<(Levels, Option<usize>), String>> {
-        if let Some((reciprocal, zero_point)) = scale_of(node) {
+        if let Some((reciprocal, zero_point)) = quantize_parameters(node) {
             let levels = self.levels_of_scale(node, reciprocal, zero_point)?;
             let reason = "its codes are needed, or become numbers by other scales";
             return Ok(levels.map(|levels| (levels, None)).ok_or(reason.to_string()));
@@ -126,7 +126,7 @@ impl<'a> QuantizedTranslation<'a> {
 
     /// Takes over that codes are made of the result.
     fn take_levels(&self, chain: &mut Chain<'a>, layout: CodeLayout) -> Found<Arc<Levels>> {
-        rule_if_some!((node, slot) = chain.successor()?);
+        rule_if_some!((node, slot) = chain.user()?);
         rule_if!(slot == 0);
         rule_if_some!(levels = self.levels_in(node, layout)?);
         chain.push(node);
@@ -351,12 +351,12 @@ impl<'a> QuantizedTranslation<'a> {
         layout: CodeLayout,
     ) -> Found<(OutletId, ResidualOperand)> {
         let mut longer = chain.clone();
-        if scale_of(longer.last()).is_some() {
-            rule_if_some!((node, _) = longer.successor()?);
+        if quantize_parameters(longer.last()).is_some() {
+            rule_if_some!((node, _) = longer.user()?);
             rule_if!(node.op_is::<DequantizeLinearF32>());
             longer.push(node);
         }
-        rule_if_some!(next = longer.next()?);
+        rule_if_some!(next = longer.next_of_same_fact()?);
         rule_if!(operation_of(next.node) == Some(Operation::Add));
         rule_if_some!(operand = next.operand);
         rule_if!(self.source.outlet_fact(operand)?.shape == next.node.outputs[0].fact.shape);
@@ -501,7 +501,7 @@ impl<'a> QuantizedTranslation<'a> {
         let numbers = Tensor::from_shape(&shape, &Requantize::numbers(&from))?;
         let mut numbers = self.applied(node, data, numbers)?;
         let to = loop {
-            rule_if_some!((next, slot) = chain.successor()?);
+            rule_if_some!((next, slot) = chain.user()?);
             if makes_levels(next) && slot == 0 {
                 rule_if_let!(Ok((levels, None)) = self.levels(next)?);
                 break Arc::new(levels);
@@ -510,7 +510,7 @@ impl<'a> QuantizedTranslation<'a> {
             numbers = self.applied(next, slot, numbers)?;
             chain.push(next);
         };
-        rule_if_some!((next, _) = chain.successor()?);
+        rule_if_some!((next, _) = chain.user()?);
         chain.push(next);
         let results = numbers.try_as_plain_ram()?;
         let results: &[f32; 256] = results.as_slice::<f32>()?.try_into()?;
@@ -638,7 +638,7 @@ impl<'a> QuantizedTranslation<'a> {
             if axes == 1 {
                 break;
             }
-            rule_if_some!((next, _) = chain.successor()?);
+            rule_if_some!((next, _) = chain.user()?);
             chain.push(next);
         }
         rule_if_some!((mut codes, _) = self.codes(input, ChannelsLast)?);
