@@ -136,8 +136,8 @@ impl FewRowsTask<'_, '_, FloatData> {
         }
     }
 
-    /// A row of the matrix, whose groups are `B` whole blocks, or any number of them if that is 0, and `TOKENS` rows of data. Sums of groups do
-    /// not wait for each other.
+    /// A row of the matrix, whose groups are `B` whole blocks, or any number of them if that is 0, and `TOKENS` rows of data. Sums of
+    /// groups do not wait for each other.
     #[inline(always)]
     fn row_of_groups<
         L: Lanes<N>,

@@ -212,8 +212,8 @@ impl PatchLayout {
         let (elements, distance) = (self.window.elements(), self.channel());
         let offsets = Cow::Borrowed(&self.offsets[..]);
         if self.is_plain {
-            let elements = LaidOutElements::Plain(image);
-            return Ok(LaidOutChannels { elements, distance, offsets, first: 0 });
+            let own = Scratch::new(0);
+            return Ok(LaidOutChannels { own, plain: image, distance, offsets, first: 0 });
         }
         let mut laid_out = room(channels, distance)?;
         let work = cost::ELEMENT.of(image.len());
@@ -222,8 +222,7 @@ impl PatchLayout {
             vectors.run(CopyToLayout { layout, image, band, distance, laid_out });
             TractResult::Ok(())
         })?;
-        let elements = LaidOutElements::Own(laid_out);
-        Ok(LaidOutChannels { elements, distance, offsets, first: 0 })
+        Ok(LaidOutChannels { own: laid_out, plain: &[], distance, offsets, first: 0 })
     }
 
     /// Whether what some rows of pixels meet can be laid out on its own.
@@ -249,7 +248,7 @@ impl PatchLayout {
         vectors.run(CopyToLayout { layout, image, band, distance, laid_out });
         let offset = |offset: &usize| offset / volume * of_part + offset % volume;
         let offsets = self.offsets.iter().map(offset).collect();
-        Ok(LaidOutChannels { elements: LaidOutElements::Own(own), distance, offsets, first })
+        Ok(LaidOutChannels { own, plain: &[], distance, offsets, first })
     }
 
     /// The rows of a part.
@@ -428,20 +427,15 @@ fn gaps_pay(positions: usize, pixels: usize, channels: usize, rows: usize) -> bo
 
 /// Channels in a layout, or of each the rows that some pixels meet.
 pub(super) struct LaidOutChannels<'a> {
-    elements: LaidOutElements<'a>,
+    own: Scratch,
+    /// The image, if it is laid out so, and there is nothing else.
+    plain: &'a [f32],
     /// The distance of two channels.
     distance: usize,
     /// The offsets of the layout, where parts have these rows.
     offsets: Cow<'a, [usize]>,
     /// The place of the first element.
     first: usize,
-}
-
-/// Where the elements of laid out channels are.
-enum LaidOutElements<'a> {
-    Own(Scratch),
-    /// The image is laid out so.
-    Plain(&'a [f32]),
 }
 
 impl LaidOutChannels<'_> {
@@ -453,10 +447,7 @@ impl LaidOutChannels<'_> {
 
     /// The elements from a position on.
     pub fn from(&self, position: usize) -> &[f32] {
-        let elements = match &self.elements {
-            LaidOutElements::Own(elements) => elements,
-            LaidOutElements::Plain(elements) => *elements,
-        };
+        let elements = if self.own.is_empty() { self.plain } else { &self.own };
         &elements[position - self.first..]
     }
 }

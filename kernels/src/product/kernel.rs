@@ -139,19 +139,16 @@ impl GemmBlock<'_> {
                             }
                         }
                     };
+                    macro_rules! tile {
+                        ($vectors:literal) => {{
+                            let sums = avx512::sums::<S, N, $vectors>(simd, left, right, ask);
+                            self.finish::<S, N, $vectors>(simd, at, sums, output);
+                        }};
+                    }
                     match vectors {
-                        3 => {
-                            let sums = avx512::sums::<S, N, 3>(simd, left, right, ask);
-                            self.finish::<S, N, 3>(simd, at, sums, output);
-                        }
-                        2 => {
-                            let sums = avx512::sums::<S, N, 2>(simd, left, right, ask);
-                            self.finish::<S, N, 2>(simd, at, sums, output);
-                        }
-                        _ => {
-                            let sums = avx512::sums::<S, N, 1>(simd, left, right, ask);
-                            self.finish::<S, N, 1>(simd, at, sums, output);
-                        }
+                        3 => tile!(3),
+                        2 => tile!(2),
+                        _ => tile!(1),
                     }
                     continue;
                 }

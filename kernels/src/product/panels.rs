@@ -144,13 +144,9 @@ impl OperandA<Scratch> {
         depth: usize,
         tile: Tile,
     ) -> OperandA<Scratch> {
-        let mut packed = OperandA::scratch(rows, depth);
-        packed.fill(matrix, stride, tile);
-        packed
+        OperandA::scratch(rows, depth).filled(matrix, stride, tile)
     }
-}
 
-impl OperandA<Scratch> {
     /// Packs rows that follow each other, on several threads, if that pays.
     pub fn pack_on_threads(
         matrix: &[f32],
@@ -164,7 +160,8 @@ impl OperandA<Scratch> {
         let Ok(()) = fill_rows(&mut packed.elements, panel, work, |first, elements| {
             let rows = elements.len() / depth;
             let matrix = &matrix[first * panel..][..elements.len()];
-            OperandA { rows, depth, elements, layout: LayoutOfA::Panels }.fill(matrix, depth, tile);
+            let part = OperandA { rows, depth, elements, layout: LayoutOfA::Panels };
+            part.filled(matrix, depth, tile);
             Ok::<(), Infallible>(())
         });
         packed
@@ -190,15 +187,14 @@ impl OperandA {
     pub fn pack(matrix: &[f32], rows: usize, depth: usize, tile: Tile) -> OperandA {
         assert_eq!(matrix.len(), rows * depth);
         let elements = vec![0.; rows * depth];
-        let mut packed = OperandA { rows, depth, elements, layout: LayoutOfA::Panels };
-        packed.fill(matrix, depth, tile);
-        packed
+        let packed = OperandA { rows, depth, elements, layout: LayoutOfA::Panels };
+        packed.filled(matrix, depth, tile)
     }
 }
 
 impl<E: DerefMut<Target = [f32]>> OperandA<E> {
-    /// From a matrix whose rows are in a distance.
-    fn fill(&mut self, matrix: &[f32], stride: usize, tile: Tile) {
+    /// With the elements of a matrix whose rows are in a distance.
+    fn filled(mut self, matrix: &[f32], stride: usize, tile: Tile) -> OperandA<E> {
         let depth = self.depth;
         for (first, width) in row_panels(0..self.rows, tile.rows) {
             let panel = &mut self.elements[first * depth..][..width * depth];
@@ -211,6 +207,7 @@ impl<E: DerefMut<Target = [f32]>> OperandA<E> {
                 _ => panel.copy_from_slice(&rows[..depth]),
             }
         }
+        self
     }
 }
 

@@ -172,8 +172,8 @@ macro_rules! register_rule {
 }
 
 /// What operators of a crate above this one do, if that is nothing with the values of their elements. Quantised networks then run
-/// them on codes. If [`change_axes`](tract_core::ops::TypedOp::change_axes) can put the channels last, no axis is moved before or after such an
-/// operator.
+/// them on codes. If [`change_axes`](tract_core::ops::TypedOp::change_axes) can put the channels last, no axis is moved before or after
+/// such an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Movement {
     /// They put elements of their inputs in other places: each element of the one output is one of an input, of whatever type they are,

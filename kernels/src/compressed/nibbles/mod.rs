@@ -378,8 +378,8 @@ impl<L: Multiply<N>, const N: usize, const MOST_CORRECTIONS: usize>
     }
 }
 
-/// What all rows of a task need, with `TOKENS` rows of data. It is a value of its own, so that the compiler reads nothing of it again after it
-/// has written sums.
+/// What all rows of a task need, with `TOKENS` rows of data. It is a value of its own, so that the compiler reads nothing of it again
+/// after it has written sums.
 #[derive(Clone, Copy)]
 struct NibbleRows<'a, const N: usize, const CORRECTIONS: usize, const TOKENS: usize> {
     codes: &'a [u8],
