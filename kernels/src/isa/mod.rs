@@ -165,17 +165,6 @@ impl Instructions {
         }
     }
 
-    /// Whether bytes are multiplied four at a time, in vectors of any size.
-    pub fn has_any_vnni(self) -> bool {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Instructions::AvxVnni(_) | Instructions::Avx512Vnni(_) | Instructions::Amx(_) => true,
-            #[cfg(target_arch = "aarch64")]
-            Instructions::NeonDot(_) => true,
-            _ => false,
-        }
-    }
-
     /// What is taken off codes of data before they are multiplied, where bytes are multiplied as signed ones.
     fn taken_off_data(self) -> i32 {
         match self {

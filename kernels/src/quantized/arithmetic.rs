@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pulp::bytemuck::Pod;
 use tract_core::internal::*;
 
 use super::finish::{Places, vectors};
@@ -11,7 +10,7 @@ use super::window::one_pixel;
 use crate::checks::{expect_inputs, volume};
 use crate::cost;
 use crate::isa::{Instructions, Lanes, OnLanes};
-use crate::memory::filled_output;
+use crate::memory::filled_output_dt;
 use crate::threads::fill_rows;
 
 /// What is made of the numbers that codes stand for.
@@ -95,7 +94,9 @@ struct ArithmeticTask<'a> {
     scales: &'a OperandScales,
     a: &'a [u8],
     b: &'a [u8],
-    places: Places<'a>,
+    /// As bytes.
+    places: &'a mut [u8],
+    are_floats: bool,
 }
 
 impl OnLanes for ArithmeticTask<'_> {
@@ -111,7 +112,7 @@ impl OnLanes for ArithmeticTask<'_> {
 impl ArithmeticTask<'_> {
     /// All elements have the `SAME` scales, or channels differ.
     #[inline(always)]
-    fn combine<L: Lanes<N>, const N: usize, const SAME: bool>(mut self, lanes: L) {
+    fn combine<L: Lanes<N>, const N: usize, const SAME: bool>(self, lanes: L) {
         const { assert!(2 * N <= MOST_LANES) };
         let [factors_of_a, addends_of_a, factors_of_b, addends_of_b, shifts, least, most] =
             &self.scales.numbers;
@@ -150,7 +151,9 @@ impl ArithmeticTask<'_> {
                 let most = lanes.load(&vectors::<N, 2>(most, first_scale)[half]);
                 results[half] = lanes.clamp(both, least, most);
             }
-            self.places.some(first, width).put(lanes, results);
+            let (are_floats, size) = (self.are_floats, if self.are_floats { 4 } else { 1 });
+            let bytes = &mut self.places[first * size..][..width * size];
+            Places { bytes, are_floats }.put(lanes, results);
         }
     }
 }
@@ -169,52 +172,6 @@ impl_plain_op!(
 );
 
 impl QuantizedArithmetic {
-    fn run<T: Datum + Pod>(&self, shape: &[usize], a: &[u8], b: &[u8]) -> TractResult<Tensor>
-    where
-        for<'o> Places<'o>: From<&'o mut [T]>,
-    {
-        let channels = self.scales.channels;
-        filled_output("QuantizedArithmetic", shape, |elements: &mut [T]| {
-            let instructions = Instructions::detect();
-            // How many channels of `a` one image of `b` is for, if that has one pixel.
-            let image = (a.len() != b.len()).then(|| a.len() / b.len() * channels);
-            let at_once = match image {
-                None if self.scales.are_the_same => elements.len(),
-                _ => channels * self.scales.pixels,
-            };
-            fill_rows(elements, channels, cost::ELEMENT.of(a.len()), |first, mut elements| {
-                let mut at = first * channels;
-                // The pixel of `b`, as often as it is used at once, and of which image it is.
-                let (mut repeated, mut of_image) = (vec![], None);
-                while !elements.is_empty() {
-                    let mut count = at_once.min(elements.len());
-                    let b = match image {
-                        None => &b[at..][..count],
-                        Some(image) => {
-                            let number = at / image;
-                            count = count.min((number + 1) * image - at);
-                            if of_image.replace(number) != Some(number) {
-                                let count = self.scales.pixels.min(image / channels);
-                                repeated = b[number * channels..][..channels].repeat(count);
-                            }
-                            &repeated[..count]
-                        }
-                    };
-                    let (part, rest) = elements.split_at_mut(count);
-                    instructions.run(ArithmeticTask {
-                        operation: self.operation,
-                        scales: &self.scales,
-                        a: &a[at..][..count],
-                        b,
-                        places: part.into(),
-                    });
-                    (at, elements) = (at + count, rest);
-                }
-                Ok(())
-            })
-        })
-    }
-
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let (a, b) = args_2!(inputs);
         let shape = a.shape();
@@ -230,10 +187,52 @@ impl QuantizedArithmetic {
         ensure!(volume(shape).is_some(), "{}: the data is too large", self.name());
         let [a, b] = [&a, &b].map(|codes| codes.try_as_plain_ram()?.as_slice::<u8>());
         let (a, b) = (a?, b?);
-        match self.output {
-            Some(_) => self.run::<u8>(shape, a, b),
-            None => self.run::<f32>(shape, a, b),
-        }
+        let (are_floats, dt) = match self.output {
+            Some(_) => (false, DatumType::U8),
+            None => (true, DatumType::F32),
+        };
+        let size = dt.size_of();
+        filled_output_dt("QuantizedArithmetic", dt, shape, |bytes: &mut [u8]| {
+            let instructions = Instructions::detect();
+            // How many channels of `a` one image of `b` is for, if that has one pixel.
+            let image = (a.len() != b.len()).then(|| a.len() / b.len() * channels);
+            let at_once = match image {
+                None if self.scales.are_the_same => a.len(),
+                _ => channels * self.scales.pixels,
+            };
+            let work = cost::ELEMENT.of(a.len());
+            fill_rows(bytes, channels * size, work, |first, mut bytes| {
+                let mut at = first * channels;
+                // The pixel of `b`, as often as it is used at once, and of which image it is.
+                let (mut repeated, mut of_image) = (vec![], None);
+                while !bytes.is_empty() {
+                    let mut count = at_once.min(bytes.len() / size);
+                    let b = match image {
+                        None => &b[at..][..count],
+                        Some(image) => {
+                            let number = at / image;
+                            count = count.min((number + 1) * image - at);
+                            if of_image.replace(number) != Some(number) {
+                                let count = self.scales.pixels.min(image / channels);
+                                repeated = b[number * channels..][..channels].repeat(count);
+                            }
+                            &repeated[..count]
+                        }
+                    };
+                    let (places, rest) = bytes.split_at_mut(count * size);
+                    instructions.run(ArithmeticTask {
+                        operation: self.operation,
+                        scales: &self.scales,
+                        a: &a[at..][..count],
+                        b,
+                        places,
+                        are_floats,
+                    });
+                    (at, bytes) = (at + count, rest);
+                }
+                Ok(())
+            })
+        })
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {

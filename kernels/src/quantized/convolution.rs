@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use pulp::bytemuck::{Pod, cast_slice};
+use pulp::bytemuck::cast_slice;
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
@@ -18,7 +18,7 @@ use super::window::{ChannelsLastWindow, output_shape};
 use crate::checks::expect_input_count;
 use crate::cost;
 use crate::isa::Instructions;
-use crate::memory::{Aligned, filled_output};
+use crate::memory::{Aligned, filled_output_dt};
 use crate::product::activation::Activation;
 use crate::product::{Output, Share, Shares};
 use crate::threads::Division;
@@ -427,21 +427,20 @@ impl QuantizedConvolution {
         });
     }
 
-    fn run<T: Datum + Pod>(
+    fn run(
         &self,
         codes: &[u8],
         residual: &[u8],
         window: &ChannelsLastWindow,
         shape: &[usize],
-    ) -> TractResult<Tensor>
-    where
-        for<'o> OutputRows<'o>: From<Output<'o, T>>,
-    {
+    ) -> TractResult<Tensor> {
         let (pixels, channels) = (window.pixels(), self.spec.output_channels);
         let depth = window.row * window.taps() * self.spec.input_channels / self.group;
+        let (size, are_floats) = (self.datum_type.size_of(), self.datum_type == DatumType::F32);
         let residual = |row: usize| residual.get(row * channels..).unwrap_or(&[]);
-        filled_output("QuantizedConvolution", shape, |elements: &mut [T]| {
-            let (weights, products) = (channels * depth, elements.len().saturating_mul(depth));
+        filled_output_dt("QuantizedConvolution", self.datum_type, shape, |bytes: &mut [u8]| {
+            let weights = channels * depth;
+            let products = (bytes.len() / size).saturating_mul(depth);
             let work = match &*self.packed {
                 QuantizedFilters::Products { .. } => {
                     let of_products = cost::PRODUCT_OF_CODES.of(products);
@@ -463,21 +462,27 @@ impl QuantizedConvolution {
                     let im2row =
                         self.im2row(codes, window, 0..pixels, filters, *gathering, &mut buffers);
                     let shares = Shares::of_columns(&division, [pixels, channels], width, 1);
-                    return shares.for_each(elements, |Share { columns, .. }, output| {
-                        let output = OutputRows::from(output).with_residual(residual(0), channels);
+                    let (of_row, place) = (channels * size, |column| column * size);
+                    return shares.for_each_placed(bytes, of_row, place, |share, rows| {
+                        let Share { columns, .. } = share;
                         let panels = columns.start / width..columns.end.div_ceil(width);
-                        let output = output.with_first_channel(columns.start);
+                        let (residual, first_channel, stride) =
+                            (residual(0), columns.start, channels);
+                        let output =
+                            OutputRows { rows, are_floats, first_channel, residual, stride };
                         self.multiply(&im2row, 0, filters, panels, output);
                         Ok(())
                     });
                 }
                 rows = groups[0].row_grain(pixels, division.threads());
             }
-            division.fill_rows(elements, rows * channels, |first, elements| {
-                let pixels = elements.len() / channels;
-                let output = OutputRows::from(Output::matrix(elements, channels));
-                let output = output.with_residual(residual(first * rows), channels);
-                self.fill(codes, window, first * rows, pixels, output);
+            let of_row = channels * size;
+            division.fill_rows(bytes, rows * of_row, |first, bytes| {
+                let pixels = bytes.len() / of_row;
+                let (rows, first) = (Output::matrix(bytes, of_row), first * rows);
+                let (residual, first_channel, stride) = (residual(first), 0, channels);
+                let output = OutputRows { rows, are_floats, first_channel, residual, stride };
+                self.fill(codes, window, first, pixels, output);
                 Ok(())
             })
         })
@@ -587,10 +592,7 @@ impl QuantizedConvolution {
             }
             _ => Cow::Borrowed(codes),
         };
-        match self.datum_type {
-            DatumType::U8 => self.run::<u8>(&codes, others, &window, &shape),
-            _ => self.run::<f32>(&codes, others, &window, &shape),
-        }
+        self.run(&codes, others, &window, &shape)
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {

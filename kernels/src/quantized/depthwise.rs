@@ -34,7 +34,10 @@ pub(super) const MOST_CHANNELS: usize = 128;
 impl Instructions {
     /// How many taps of a depthwise convolution are multiplied at once, and how many vectors a block of channels has.
     fn taps_at_once(self) -> usize {
-        if self.has_any_vnni() { 4 } else { 2 }
+        fn count<L: TapLanes<T, N>, const T: usize, const N: usize>(_: L) -> usize {
+            T
+        }
+        with_isa!(self, isa => count(isa))
     }
 }
 

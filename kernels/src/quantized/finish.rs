@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pulp::bytemuck::cast_slice_mut;
+
 use super::levels::Levels;
 use super::vectors::CodeLanes;
 use crate::isa::{Lanes, On, put_floats};
@@ -165,28 +167,13 @@ impl ResidualAddition {
     }
 }
 
-/// Codes or numbers, one by one or in rows.
-pub(crate) enum CodesOrFloats<C, F> {
-    Codes(C),
-    Floats(F),
+/// Codes of one byte or floats, as bytes.
+pub(crate) struct Places<'a> {
+    pub bytes: &'a mut [u8],
+    pub are_floats: bool,
 }
 
-/// Codes or numbers that are neighbours.
-pub(crate) type Places<'a> = CodesOrFloats<&'a mut [u8], &'a mut [f32]>;
-
-/// Rows of channels.
-type RowsOf<'a> = CodesOrFloats<Output<'a, u8>, Output<'a>>;
-
 impl Places<'_> {
-    /// So many of the places, from one on.
-    #[inline(always)]
-    pub fn some(&mut self, first: usize, width: usize) -> Places<'_> {
-        match self {
-            CodesOrFloats::Codes(places) => (&mut places[first..][..width]).into(),
-            CodesOrFloats::Floats(places) => (&mut places[first..][..width]).into(),
-        }
-    }
-
     /// Writes as many of the numbers of vectors as there are places, or their codes.
     #[inline(always)]
     pub fn put<L: Lanes<N>, const N: usize, const V: usize>(
@@ -194,78 +181,36 @@ impl Places<'_> {
         lanes: L,
         numbers: [L::Floats; V],
     ) {
-        match self {
-            CodesOrFloats::Codes(places) => lanes.put_bytes(numbers, places),
-            CodesOrFloats::Floats(places) => put_floats(lanes, numbers, places),
+        match self.are_floats {
+            true => put_floats(lanes, numbers, cast_slice_mut(self.bytes)),
+            false => lanes.put_bytes(numbers, self.bytes),
         }
-    }
-}
-
-impl<'a> From<&'a mut [u8]> for Places<'a> {
-    fn from(codes: &'a mut [u8]) -> Places<'a> {
-        CodesOrFloats::Codes(codes)
-    }
-}
-
-impl<'a> From<&'a mut [f32]> for Places<'a> {
-    fn from(numbers: &'a mut [f32]) -> Places<'a> {
-        CodesOrFloats::Floats(numbers)
     }
 }
 
 /// Where rows of channels are written to: all of them, or some that follow each other.
 pub(crate) struct OutputRows<'a> {
-    rows: RowsOf<'a>,
+    /// As bytes.
+    pub rows: Output<'a, u8>,
+    pub are_floats: bool,
     /// The channel that each row begins with.
-    first_channel: usize,
+    pub first_channel: usize,
     /// The residual: codes that are added, from the first channel of all on, and how far its rows are apart. None if nothing is added.
-    residual: &'a [u8],
-    stride: usize,
-}
-
-impl<'a> From<Output<'a, u8>> for OutputRows<'a> {
-    fn from(rows: Output<'a, u8>) -> OutputRows<'a> {
-        OutputRows { rows: CodesOrFloats::Codes(rows), first_channel: 0, residual: &[], stride: 0 }
-    }
-}
-
-impl<'a> From<Output<'a>> for OutputRows<'a> {
-    fn from(rows: Output<'a>) -> OutputRows<'a> {
-        OutputRows { rows: CodesOrFloats::Floats(rows), first_channel: 0, residual: &[], stride: 0 }
-    }
+    pub residual: &'a [u8],
+    pub stride: usize,
 }
 
 impl<'a> OutputRows<'a> {
-    /// The rows, which begin with this channel.
-    pub fn with_first_channel(self, first_channel: usize) -> OutputRows<'a> {
-        OutputRows { first_channel, ..self }
-    }
-
-    /// The rows with codes that are added, which have rows of so many channels; or with none.
-    pub fn with_residual(self, residual: &'a [u8], stride: usize) -> OutputRows<'a> {
-        OutputRows { residual, stride, ..self }
-    }
-
     /// The rows without the first ones.
     pub fn skip_rows(&mut self, rows: usize) -> OutputRows<'_> {
         let residual = self.residual.get(rows * self.stride..).unwrap_or(&[]);
-        let OutputRows { first_channel, stride, .. } = *self;
-        let rows = match &mut self.rows {
-            CodesOrFloats::Codes(codes) => CodesOrFloats::Codes(codes.skip_rows(rows)),
-            CodesOrFloats::Floats(numbers) => CodesOrFloats::Floats(numbers.skip_rows(rows)),
-        };
-        OutputRows { rows, first_channel, residual, stride }
+        OutputRows { rows: self.rows.skip_rows(rows), residual, ..*self }
     }
 
     /// The rows with so many joined as one, of so many times the channels.
     pub fn with_rows_joined(self, count: usize) -> OutputRows<'a> {
-        let rows = match self.rows {
-            CodesOrFloats::Codes(codes) => CodesOrFloats::Codes(codes.with_rows_joined(count)),
-            CodesOrFloats::Floats(numbers) => {
-                CodesOrFloats::Floats(numbers.with_rows_joined(count))
-            }
-        };
-        OutputRows { rows, stride: self.stride * count, ..self }
+        let (rows, stride) = (self.rows.with_rows_joined(count), self.stride * count);
+        OutputRows { rows, stride, ..self }
     }
 
     /// The codes that are added from a channel of a row on.
@@ -277,20 +222,19 @@ impl<'a> OutputRows<'a> {
     /// The rows from a channel on, if they are of codes.
     #[inline(always)]
     fn codes(&mut self, channel: usize) -> Option<Output<'_, u8>> {
-        match &mut self.rows {
-            CodesOrFloats::Codes(codes) => Some(codes.skip_columns(channel - self.first_channel)),
-            CodesOrFloats::Floats(_) => None,
+        match self.are_floats {
+            true => None,
+            false => Some(self.rows.skip_columns(channel - self.first_channel)),
         }
     }
 
     /// So many elements from a channel of a row on.
     #[inline(always)]
     fn row(&mut self, row: usize, channel: usize, width: usize) -> Places<'_> {
-        let column = channel - self.first_channel;
-        match &mut self.rows {
-            CodesOrFloats::Codes(codes) => (&mut codes.row(row)[column..][..width]).into(),
-            CodesOrFloats::Floats(numbers) => (&mut numbers.row(row)[column..][..width]).into(),
-        }
+        let (column, are_floats) = (channel - self.first_channel, self.are_floats);
+        let size = if are_floats { size_of::<f32>() } else { 1 };
+        let bytes = &mut self.rows.row(row)[column * size..][..width * size];
+        Places { bytes, are_floats }
     }
 }
 
