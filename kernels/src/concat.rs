@@ -9,7 +9,7 @@ use crate::strided::{Run, concatenated};
 /// The elements of its inputs, one input after the other along an axis, which is what tract's Concat computes.
 ///
 /// The inputs are of one type, and have the same sizes but for those of the axis.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Concatenation {
     pub axis: usize,
 }

@@ -25,7 +25,7 @@ const SHORT: usize = 256;
 /// Functions of elements of type F32. Each needs inputs, or results of those before it; the last one gives the output.
 ///
 /// The inputs have the same rank, and are broadcast to the shape of the output, as tract's operators do it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Elementwise {
     /// How many inputs there are: the first values.
     pub inputs: usize,

@@ -64,9 +64,6 @@ impl PartialEq for LayerWeights {
     }
 }
 
-// Nothing that reads a model compares weights that are NaN.
-impl Eq for FullyConnected {}
-
 impl_plain_op!(
     FullyConnected,
     "FullyConnected",

@@ -19,7 +19,7 @@ use crate::threads::Division;
 /// where each group ends `[groups]`, of type `i64`: a group has the rows from the end of the group before on. The data and the
 /// matrices are of type `F32`, `F64` or `I32`, and so is the output `[rows, columns]`. Products of integers wrap around. Rows
 /// after the last group are 0.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub struct GroupedProduct;
 
 /// A group of fewer rows is multiplied row by row: the matrix is read once for each, and not packed before.

@@ -29,9 +29,6 @@ pub(crate) struct Normalization {
     pub shift: Option<Arc<Vec<f32>>>,
 }
 
-// Nothing that reads a model compares factors that are NaN.
-impl Eq for Normalization {}
-
 impl Normalization {
     /// The names of the inputs.
     fn inputs(&self) -> &'static [&'static str] {

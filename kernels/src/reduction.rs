@@ -71,7 +71,7 @@ impl Reducer {
 /// Reduces axes that are neighbours, which stay with size 1. The data is of type F32.
 ///
 /// Sums and products are rounded as vectors are added and multiplied: not one element after the other.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ReductionOfAxes {
     pub axes: Range<usize>,
     pub reducer: Reducer,

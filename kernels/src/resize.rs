@@ -207,9 +207,6 @@ pub(crate) struct ResizedAxis {
     pub taps: Arc<Taps>,
 }
 
-// Nothing that reads a model has weights that are NaN here.
-impl Eq for ResizeAxes {}
-
 impl ResizeAxes {
     fn check(&self, shape: &[usize]) -> TractResult<()> {
         for ResizedAxis { axis, size, .. } in &self.axes {

@@ -14,7 +14,7 @@ use crate::threads::fill_rows;
 ///
 /// The inputs are `data` of shape `[.., n]`, where `n` is even, and `cos` and `sin` of that shape, or with 1 in place of some of
 /// its sizes but the last one, all of type F32. So is the output, which has the shape of `data`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RotaryEmbedding;
 
 /// As ONNX names it.

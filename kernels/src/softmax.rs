@@ -15,7 +15,7 @@ use crate::threads::Division;
 
 /// `exp(x - max(x)) / sum(exp(x - max(x)))`, of the elements along an axis. The data is of type F32 and has the axis; the output has
 /// its shape. Where all elements are `-inf`, or one is NaN or `inf`, the result is NaN.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SoftmaxOfAxis {
     pub axis: usize,
 }

@@ -6,7 +6,7 @@ use crate::checks::expect_inputs;
 use crate::strided::transposed;
 
 /// Its input with the axes in another order, as ONNX's Transpose: axis `n` of the output is axis `perm[n]` of the input.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Transposition {
     pub perm: TVec<usize>,
 }

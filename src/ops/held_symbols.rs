@@ -65,7 +65,7 @@ mod tests {
     use tract_openvino_kernels::impl_plain_op;
 
     /// An operator with a tensor of its own.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(Debug, Clone, PartialEq)]
     struct Holder(Tensor);
 
     impl_plain_op!(Holder, "Holder");

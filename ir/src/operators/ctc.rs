@@ -7,7 +7,7 @@ use super::{check_volume, floats, impl_plain_op};
 /// Inputs are the probabilities, `[batch, steps, classes]`, and the number of steps of each sequence; or a mask,
 /// `[batch, steps]`, with a zero after the last step. Outputs are classes of type `i64`, with -1 after the last
 /// one, and how many there are.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub(crate) struct CtcGreedyDecoder {
     pub merge_repeated: bool,
     /// `None` is the last class.

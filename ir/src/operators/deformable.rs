@@ -9,7 +9,7 @@ use super::{check_volume, impl_plain_op};
 /// Inputs are the data, `[batch, channels, height, width]`; the offsets, `[batch, groups * elements * 2, rows,
 /// columns]`; and maybe factors, `[batch, groups * elements, rows, columns]`. The output is `[batch, channels *
 /// elements, rows, columns]`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub(crate) struct DeformableWindows {
     pub axes: [Axis; 2],
     /// Each group of channels has offsets of its own.

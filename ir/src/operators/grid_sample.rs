@@ -10,7 +10,7 @@ use super::{check_volume, impl_plain_op};
 ///
 /// tract's own operator moves coordinates to the border before it takes the elements around them, which
 /// changes bicubic interpolation, and panics for coordinates that are far away.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub(crate) struct GridSample {
     pub mode: Mode,
     pub padding: Padding,

@@ -8,7 +8,7 @@ use super::impl_plain_op;
 /// The inverses of the matrices in the last two axes, or of their transposes.
 ///
 /// That of a matrix without an inverse has infinities or NaN.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub(crate) struct Inverse {
     pub transpose: bool,
 }

@@ -8,7 +8,7 @@ use super::{check_volume, dispatch_number, impl_plain_op};
 /// one element; columns are in the order of the elements.
 ///
 /// How many there are is only known when the model runs: `count` is their number, a symbol that no other operator has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NonZero {
     pub count: Symbol,
 }

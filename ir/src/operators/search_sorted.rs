@@ -7,7 +7,7 @@ use super::{check_volume, dispatch_number, impl_plain_op};
 ///
 /// Inputs are `sorted` and `values`; the sequences are the lines of the last axis. There is one for all values,
 /// or one for each line of values. The output has the shape of `values`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub(crate) struct SearchSorted {
     /// Whether after equal elements, and not before them.
     pub right: bool,

@@ -6,7 +6,7 @@ use crate::memory::{LINE, filled_output};
 use crate::threads::fill_rows;
 
 /// What is added to scores that are kept where a mask is true, and hidden elsewhere: 0, and negative infinity.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AddendOfKept;
 
 impl_plain_op!(AddendOfKept, "AddendOfKept");

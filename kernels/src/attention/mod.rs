@@ -44,9 +44,6 @@ pub struct Attention {
     is_paged: bool,
 }
 
-// The scale is a normal number.
-impl Eq for Attention {}
-
 /// As OpenVINO and PyTorch name it.
 const OPERATOR: &str = "ScaledDotProductAttention";
 

@@ -370,7 +370,7 @@ impl TensorStorage for Pages {
 /// `[batch, .., new positions, elements]`, both of type F32, and, if there is a third one, for each index along the first axis
 /// which of the earlier ones it continues, integers: numbers below 0 count from their end, and what is not among them gives
 /// zeros. The output is in pages, too.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AppendToPages {
     /// What the pages have.
     pub format: PageFormat,

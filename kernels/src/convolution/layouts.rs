@@ -21,8 +21,6 @@ impl PartialEq for PatchLayoutCache {
     }
 }
 
-impl Eq for PatchLayoutCache {}
-
 impl PatchLayoutCache {
     /// For data of these spatial sizes, and a product with some rows; none if the output has no elements. `shape`, which
     /// has the sizes of the output up to its channels, gets the others.

@@ -24,9 +24,6 @@ pub(crate) struct PackedConvolution {
     layouts: PatchLayoutCache,
 }
 
-// Nothing that reads a model compares weights that are NaN.
-impl Eq for PackedConvolution {}
-
 /// The weights, for how the convolution is computed.
 #[derive(Debug, PartialEq)]
 enum ConvolutionFilters {

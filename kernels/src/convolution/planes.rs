@@ -191,7 +191,7 @@ impl Plane<'_> {
 }
 
 /// A pool of single precision. The data is `NCHW` or `CHW`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PoolOfPlanes {
     spec: PoolSpec,
     of: PoolOf,

@@ -30,8 +30,6 @@ pub(crate) struct QuantizedArithmetic {
     scales: Arc<OperandScales>,
 }
 
-impl Eq for QuantizedArithmetic {}
-
 /// The scales of both operands, and what is done with codes `a` and `b`, for each channel, some pixels in a row: with
 /// `x = a * factor + addend`, and `y` of the same of `b`, the result is `x + y + shift` or `x * y + shift`, between limits. It is
 /// a number, or a code that is not rounded yet.

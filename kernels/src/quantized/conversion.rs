@@ -47,10 +47,6 @@ pub(crate) struct Requantize {
     table: Arc<[u8; 256]>,
 }
 
-impl Eq for Quantize {}
-impl Eq for Dequantize {}
-impl Eq for Requantize {}
-
 /// How many pixels are moved at a time.
 const PIXELS: usize = 64;
 

@@ -60,9 +60,6 @@ pub(crate) struct QuantizedConvolution {
     text: String,
 }
 
-// Nothing that reads a model compares scales and biases that are NaN.
-impl Eq for QuantizedConvolution {}
-
 /// The weights, for how the convolution is computed.
 #[derive(Debug, PartialEq)]
 enum QuantizedFilters {

@@ -21,7 +21,7 @@ use crate::threads::fill_rows;
 /// `round((x - input_low) / (input_high - input_low) * (levels - 1)) / (levels - 1) * (output_high - output_low) + output_low`,
 ///
 /// where halves are rounded to even numbers (FakeQuantize-1 of OpenVINO).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub struct FakeQuantize {
     /// At least two.
     pub levels: u32,

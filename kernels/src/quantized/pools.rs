@@ -16,7 +16,7 @@ use crate::product::Vectors;
 use crate::threads::fill_rows;
 
 /// The greatest code of each window. Padding does not count.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub(crate) struct QuantizedMaxPool {
     pub spec: PoolSpec,
 }
@@ -77,8 +77,6 @@ pub(crate) struct QuantizedSum {
     pub factor: f32,
     pub output: Option<Arc<Levels>>,
 }
-
-impl Eq for QuantizedSum {}
 
 /// Adds the codes of some pixels.
 struct SumPixels<'a> {

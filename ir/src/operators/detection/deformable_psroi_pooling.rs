@@ -22,9 +22,6 @@ pub(crate) struct DeformablePsroiPooling {
     pub part_size: usize,
 }
 
-// Its floats are compared with those of equal attributes.
-impl Eq for DeformablePsroiPooling {}
-
 /// An axis of a region: where it begins, and its size.
 #[derive(Clone, Copy)]
 struct Axis {

@@ -22,9 +22,6 @@ pub(crate) struct DetectronOutput {
     pub deltas_weights: [f32; 4],
 }
 
-// Its floats are compared with those of equal attributes.
-impl Eq for DetectronOutput {}
-
 impl DetectronOutput {
     fn decode(&self, region: &Corners, deltas: &[f32]) -> Corners {
         let [x, y, width, height] = [0, 1, 2, 3].map(|k| deltas[k] / self.deltas_weights[k]);

@@ -30,9 +30,6 @@ pub(crate) struct MatrixNms {
     pub count: Symbol,
 }
 
-// Its floats are compared with those of equal attributes.
-impl Eq for MatrixNms {}
-
 impl_plain_op!(
     MatrixNms,
     "OpenVinoMatrixNms",

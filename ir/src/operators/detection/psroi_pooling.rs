@@ -16,9 +16,6 @@ pub(crate) struct PsroiPooling {
     pub mode: Mode,
 }
 
-// Its float is compared with that of equal attributes.
-impl Eq for PsroiPooling {}
-
 /// `mode`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Mode {

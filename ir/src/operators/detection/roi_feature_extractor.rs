@@ -18,9 +18,6 @@ pub(crate) struct RoiFeatureExtractor {
     pub align: RoiAlign,
 }
 
-// Its floats are compared with those of equal attributes.
-impl Eq for RoiFeatureExtractor {}
-
 /// The size of a region that comes from the feature map of number 2.
 const CANONICAL_SIZE: f32 = 224.;
 

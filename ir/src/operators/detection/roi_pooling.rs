@@ -14,9 +14,6 @@ pub(crate) struct RoiPooling {
     pub method: Method,
 }
 
-// Its float is compared with that of equal attributes.
-impl Eq for RoiPooling {}
-
 /// `method`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Method {

@@ -8,7 +8,7 @@ use super::{check_volume, floats, impl_plain_op, in_type_of};
 ///
 /// Inputs: regions `[R, 4]` and scores `[R]`. Output: `[max_rois, 4]`, the last ones zeros if there are fewer. Of
 /// equal scores the first region comes first.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub(crate) struct TopKRois {
     pub max_rois: usize,
 }
