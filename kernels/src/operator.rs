@@ -55,8 +55,8 @@ macro_rules! impl_op {
 }
 
 /// All of an operator that knows its outputs from its inputs alone: `Op`, as [`impl_op`] has it, `Eq`, and the rest from two methods of
-/// the type, `eval(&self, inputs: TVec<TValue>)` and `facts(&self, inputs: &[&TypedFact])`, which give one output, or all; `with` some more methods
-/// of `TypedOp`.
+/// the type, `eval(&self, inputs: TVec<TValue>)` and `facts(&self, inputs: &[&TypedFact])`, which give one output, or all; `with` some
+/// more methods of `TypedOp`.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! impl_plain_op {

@@ -3,8 +3,8 @@
 //!
 //! All three matrices are row-major. A vector of the processor holds neighbours of a row of `C`: a row of `B` is
 //! read in vectors, and is multiplied by one element of `A` at a time. Factors are packed for that (but for rows of `A` on
-//! AVX-512, which may stay where they are), into panels: `A` into some rows, and `B` into some vectors of columns. Within a panel the steps of the sum follow
-//! each other. A tile of `C`, the product of two panels, stays in registers.
+//! AVX-512, which may stay where they are), into panels: `A` into some rows, and `B` into some vectors of columns. Within a panel the
+//! steps of the sum follow each other. A tile of `C`, the product of two panels, stays in registers.
 //!
 //! * `panels.rs` has the layout of packed factors;
 //! * `kernel.rs` multiplies them, a tile of `C` at a time: the microkernel;

@@ -9,6 +9,7 @@ use super::vectors::{CodeLanes, TapLanes, channel_of_lane, load_sums};
 use super::window::ChannelsLastWindow;
 use crate::isa::{Instructions, On, with_isa};
 use crate::product::row_panels;
+use crate::window::Window;
 
 /// The kernel of each channel, packed: for a block of channels, the weights of some taps of a column at a time.
 #[derive(Debug, PartialEq)]
@@ -185,16 +186,16 @@ impl<'a> DepthwiseTask<'a> {
 
     /// How many columns of a pixel the pixel before it in a line has not.
     fn new_columns(&self) -> usize {
-        let (columns, [stride, dilation]) =
-            (self.kernels.columns, self.window.stride_and_dilation());
-        let stride = stride * self.kernels.together;
+        let (columns, dilation) = (self.kernels.columns, self.window.of.dilations[2]);
+        let stride = self.window.of.strides[2] * self.kernels.together;
         if stride.is_multiple_of(dilation) { columns.min(stride / dilation) } else { columns }
     }
 
     /// The pixels of each line of the output.
     fn lines(&self) -> Vec<OutputLine<'a>> {
         let (mut lines, mut first) = (vec![], 0);
-        let (window, [stride, dilation]) = (self.window, self.window.stride_and_dilation());
+        let window = self.window;
+        let Window { strides, dilations, pads, input, .. } = &window.of;
         let together = self.kernels.together;
         let channels = self.kernels.channels / together;
         let taps = self.shape()[1] * self.kernels.instructions.taps_at_once();
@@ -211,18 +212,17 @@ impl<'a> DepthwiseTask<'a> {
             };
             let mut rows: Vec<ImageLine> = starts.iter().map(row).collect();
             rows.resize(taps, rows[rows.len() - 1]);
-            let ([pad, size], pixels) = (window.row_of_image(), left.min(self.pixels - first));
-            let begin = begin * stride;
+            let pixels = left.min(self.pixels - first);
             lines.push(OutputLine {
                 first: first / together,
                 pixels: pixels.div_ceil(together),
                 rows,
                 padding,
-                begin,
-                dilation,
-                stride: stride * together,
-                pad,
-                size,
+                begin: begin * strides[2],
+                dilation: dilations[2],
+                stride: strides[2] * together,
+                pad: pads[2][0],
+                size: input[2],
                 together,
             });
             first += pixels;

@@ -17,7 +17,8 @@ use crate::window::Window;
 pub(crate) struct ChannelsLastWindow {
     images: usize,
     channels: usize,
-    of: Window,
+    /// How it moves over one of them.
+    pub of: Window,
     /// How many pixels of a row a tap has.
     pub row: usize,
 }
@@ -104,16 +105,6 @@ impl ChannelsLastWindow {
     pub fn line(&self, pixel: usize) -> [usize; 3] {
         let x = pixel % self.of.output[2];
         [pixel / self.of.output[2], x, self.of.output[2] - x]
-    }
-
-    /// How far a pixel of a line is from the one before it, and a tap.
-    pub fn stride_and_dilation(&self) -> [usize; 2] {
-        [self.of.strides[2], self.of.dilations[2]]
-    }
-
-    /// How many pixels of padding are before a line of the images, and how many pixels the line has.
-    pub fn row_of_image(&self) -> [usize; 2] {
-        [self.of.pads[2][0], self.of.input[2]]
     }
 
     /// Copies images with padding around them. The taps of a row of the kernel become one.

@@ -73,8 +73,8 @@ static RULES: [Rule; 17] = [
 /// What lies between FakeQuantize operators, or QuantizeLinear and DequantizeLinear, works on codes of 8 bits. Compressed weights
 /// ([`DequantizedConst`](crate::DequantizedConst)) stay compressed.
 /// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
-/// many, attention, normalization of rows, pools, softmax, reductions of axes, Resize, and functions of elements; and concatenations and moves of axes,
-/// of any type. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which, and why others stay.
+/// many, attention, normalization of rows, pools, softmax, reductions of axes, Resize, and functions of elements; and concatenations and
+/// moves of axes, of any type. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which, and why others stay.
 #[derive(Debug)]
 pub struct KernelsTransform {
     rules: Vec<&'static Rule>,

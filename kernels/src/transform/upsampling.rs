@@ -210,8 +210,8 @@ impl Upsampling {
         self.strides.iter().product()
     }
 
-    /// What makes neighbours of the channels of the convolutions, which are one behind the other, in this format. `inner` is how many pixels it gives along each axis,
-    /// and `outer` how many the result has.
+    /// What makes neighbours of the channels of the convolutions, which are one behind the other, in this format. `inner` is how many
+    /// pixels it gives along each axis, and `outer` how many the result has.
     pub fn ops(&self, format: DataFormat, inner: &[TDim], outer: &[TDim]) -> Vec<Box<dyn TypedOp>> {
         let rank = self.strides.len();
         let mut ops: Vec<Box<dyn TypedOp>> = vec![];
