@@ -37,6 +37,7 @@
 //!
 //! | file | what it decides |
 //! |---|---|
+//! | `preprocess/` | [`preprocess`]: steps before and after a model, wired as layers are |
 //! | `reader.rs` | [`Ir`], the reader with its options, and [`IrProtoModel`], what the two files have in them |
 //! | `onnx/` | the operations as nodes of ONNX models, with the feature `onnx` |
 //! | `nnef.rs` | some operators in NNEF archives, with the feature `nnef` |
@@ -90,6 +91,7 @@ mod nnef;
 #[cfg(feature = "onnx")]
 mod onnx;
 mod operators;
+pub mod preprocess;
 mod reader;
 mod refused;
 mod registry;

@@ -45,6 +45,12 @@ pub struct Ir {
 #[derive(Debug, Clone)]
 pub struct InputShape(String);
 
+impl InputShape {
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
 impl From<&str> for InputShape {
     fn from(text: &str) -> InputShape {
         InputShape(text.into())

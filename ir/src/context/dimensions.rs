@@ -18,8 +18,8 @@ use super::restart::Restart;
 use crate::document::{Dimension, Graph, PartialShape};
 use crate::workarounds::expressions::assert_size;
 use crate::workarounds::size_bounds::Bounds;
-use equations::solved;
-use symbols::{given_shape, symbol_name};
+pub(crate) use equations::solved;
+pub(crate) use symbols::{given_shape, symbol_name};
 
 /// What is known of the inputs' dimensions.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ pub use attribute::FromAttribute;
 pub(crate) use budget::Budget;
 use compressed::Compressed;
 pub(crate) use derived::{Derived, Fraction, MOST_ELEMENTS};
-pub(crate) use dimensions::Dimensions;
+pub(crate) use dimensions::{Dimensions, given_shape, solved, symbol_name};
 pub(crate) use fold::Translate;
 use folded::Folded;
 pub(crate) use folded::{Computations, Values};
@@ -95,7 +95,6 @@ impl<'a, 't> LayerContext<'a, 't> {
     }
 
     /// Another layer in the place of this one, of these inputs.
-    #[cfg(feature = "onnx")]
     pub(crate) fn with_part<T>(
         &mut self,
         part: &Layer,

@@ -8,9 +8,6 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::ops::cast::cast;
 
-#[cfg(feature = "onnx")]
-use super::LayerContext;
-use super::Value;
 use super::budget::Budget;
 use super::derived::Derived;
 use super::dimensions::Dimensions;
@@ -19,6 +16,7 @@ use super::names::{Names, Taken};
 use super::options::Options;
 use super::place::Place;
 use super::variables::Variables;
+use super::{LayerContext, Value};
 use crate::document::{Body, ElementType, Graph, Layer};
 use crate::limits::MAX_BODY_TRANSLATIONS;
 use crate::shortened::shortened_name;
@@ -41,7 +39,6 @@ pub(crate) trait TranslateGraph {
     fn has_state(&self, layer: &Layer) -> bool;
 
     /// Translates a layer with what is known now.
-    #[cfg(feature = "onnx")]
     fn translate_layer(&self, layer: &mut LayerContext) -> TractResult<Vec<Value>>;
 }
 

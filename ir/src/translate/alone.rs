@@ -16,6 +16,7 @@ use crate::document::Layer;
 use crate::registry::Registry;
 #[cfg(feature = "onnx")]
 use crate::shortened::shortened_name;
+use crate::translators::register_all;
 use crate::weights::Weights;
 use crate::workarounds::bound::bind_symbols;
 #[cfg(feature = "onnx")]
@@ -288,6 +289,30 @@ impl Alone {
     pub fn eval(&self, inputs: &[TValue], known: &BTreeSet<usize>) -> TractResult<TVec<TValue>> {
         self.plan(inputs, known)?.run(inputs)
     }
+}
+
+/// Adds layers to a model that was translated before. `name` is what the names of their nodes begin with.
+pub(crate) fn with_layers<T>(
+    model: &mut TypedModel,
+    name: &str,
+    wire: impl FnOnce(&mut LayerContext) -> TractResult<T>,
+) -> TractResult<T> {
+    let mut registry = Registry::default();
+    register_all(&mut registry);
+    let (options, weights) = (Options::default(), Weights::absent("all constants are there"));
+    let mut dimensions = Dimensions::of_shapes(model.symbols.clone(), vec![]);
+    let (mut computations, mut variables) = (Computations::default(), Variables::default());
+    let mut translation = Translation::new(
+        &registry,
+        &options,
+        &weights,
+        &mut dimensions,
+        &mut computations,
+        &mut variables,
+    );
+    let layer = Layer { name: name.into(), ..Layer::default() };
+    let place = Place::default().layer(0, &layer);
+    wire(&mut LayerContext::new(&mut translation, model, &layer, place, vec![], vec![]))
 }
 
 fn name_of_input(number: usize) -> String {

@@ -3,9 +3,7 @@
 mod alone;
 mod deferred;
 
-#[cfg(feature = "onnx")]
-use std::collections::BTreeMap;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use tract_core::internal::*;
@@ -31,6 +29,7 @@ use crate::workarounds::size_bounds::SizeBounds;
 
 #[cfg(feature = "onnx")]
 pub(crate) use self::alone::Alone;
+pub(crate) use self::alone::with_layers;
 
 /// The model of a graph and its weights.
 pub(crate) fn translate(
@@ -242,7 +241,6 @@ impl TranslateGraph for Registry {
         Registry::has_state(self, layer)
     }
 
-    #[cfg(feature = "onnx")]
     fn translate_layer(&self, layer: &mut LayerContext) -> TractResult<Vec<Value>> {
         translate_once(self, layer)
     }
@@ -301,7 +299,6 @@ fn has_sizes_of_a_run(layer: &mut LayerContext) -> bool {
 
 /// Translates another operation in the place of a layer, of the operation set with this number. `suffix` is what the names of its
 /// nodes have after that of the layer.
-#[cfg(feature = "onnx")]
 pub(crate) fn translate_as(
     layer: &mut LayerContext,
     suffix: &str,

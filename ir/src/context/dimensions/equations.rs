@@ -3,7 +3,7 @@
 use tract_core::internal::*;
 
 /// Solves `sum = 0` for a symbol, if the result is a whole number for all values of the other symbols.
-pub(super) fn solved(sum: &TDim, symbol: &Symbol) -> Option<TDim> {
+pub(crate) fn solved(sum: &TDim, symbol: &Symbol) -> Option<TDim> {
     let terms = match sum {
         // A common factor does not matter.
         TDim::MulInt(_, sum) if !matches!(**sum, TDim::Sym(_)) => return solved(sum, symbol),

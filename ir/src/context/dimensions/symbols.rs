@@ -6,7 +6,7 @@ use crate::shortened::shortened_name;
 use crate::workarounds::expressions::assert_size;
 
 /// A shape that the user gives: sizes, symbols, expressions of them, and `?` for what stays open.
-pub(super) fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Option<TDim>>> {
+pub(crate) fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Option<TDim>>> {
     let text = text.trim();
     let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     if text.trim().is_empty() {
@@ -28,7 +28,7 @@ pub(super) fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Op
 }
 
 /// The name of the symbol for a dimension. tract can parse it.
-pub(super) fn symbol_name(input: &str, axis: usize) -> String {
+pub(crate) fn symbol_name(input: &str, axis: usize) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
     let name: String = shortened_name(input).chars().map(letter).collect();
     let name = name.trim_matches('_');
