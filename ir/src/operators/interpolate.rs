@@ -184,19 +184,29 @@ impl EvalOp for Interpolate {
             }
             return Ok(tvec!(output));
         }
+        let is_pillow = matches!(self.mode, Mode::BilinearPillow | Mode::BicubicPillow { .. });
         let mut output = input.cast_to::<f32>()?;
-        for (axis, taps) in resized {
+        let last = resized.len() - 1;
+        for (number, (axis, taps)) in resized.into_iter().enumerate() {
             output = Cow::Owned(taps.sum("Interpolate", &output, axis)?);
+            // Pillow has an image of bytes between the axes, too.
+            if is_pillow && dt.is_integer() && number < last {
+                output = Cow::Owned(rounded(output, dt)?.cast_to::<f32>()?.into_owned());
+            }
         }
-        // Integers are the nearest ones, as on OpenVINO's CPU. The specification does not say how they are rounded.
-        if dt.is_integer() {
-            let mut view = output.to_mut().try_as_plain_ram_mut()?;
-            view.as_slice_mut::<f32>()?.iter_mut().for_each(|it| *it = it.round_ties_even());
-        }
-        if dt == DatumType::F32 {
-            return Ok(tvec!(output.into_owned().into_tvalue()));
-        }
-        Ok(tvec!(output.cast_to_dt(dt)?.into_owned().into_tvalue()))
+        Ok(tvec!(rounded(output, dt)?.into_tvalue()))
+    }
+}
+
+/// Numbers in a type. Integers are the nearest ones, as on OpenVINO's CPU. The specification does not say how they are rounded.
+fn rounded(mut numbers: Cow<Tensor>, dt: DatumType) -> TractResult<Tensor> {
+    if dt.is_integer() {
+        let mut view = numbers.to_mut().try_as_plain_ram_mut()?;
+        view.as_slice_mut::<f32>()?.iter_mut().for_each(|it| *it = it.round_ties_even());
+    }
+    match dt {
+        DatumType::F32 => Ok(numbers.into_owned()),
+        _ => Ok(numbers.cast_to_dt(dt)?.into_owned()),
     }
 }
 

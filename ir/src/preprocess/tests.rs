@@ -9,7 +9,6 @@ use tract_core::ops::identity::Identity;
 use super::*;
 use crate::context::given_shape;
 use crate::document::ElementType;
-use crate::prelude::*;
 use crate::weights::datum_type;
 
 /// Where OpenVINO gives an error and this crate does not, or the other way round.
