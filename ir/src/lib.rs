@@ -63,6 +63,7 @@
 //! | `typed_op.rs` | what the operators of both have in common: macros, and readers of their inputs |
 //! | `weights/` | the bytes of a constant, and the tensor that they make |
 //! | `document/` | what the XML says: layers, edges, bodies, shapes and element types, checked, without tract |
+//! | `stated_layouts.rs` | the layouts of inputs and outputs, as properties of tract's model |
 //! | `shortened.rs` | long errors and names, without their middle |
 //! | `limits.rs` | [`Limits`], and the other limits of what a model may ask for |
 //!
@@ -96,6 +97,7 @@ mod reader;
 mod refused;
 mod registry;
 mod shortened;
+mod stated_layouts;
 mod translate;
 mod translators;
 mod typed_op;

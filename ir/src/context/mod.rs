@@ -36,10 +36,8 @@ pub(crate) use names::Taken;
 pub(crate) use options::{Options, ShapeOption};
 pub(crate) use place::Place;
 pub(crate) use restart::Restart;
-#[cfg(feature = "onnx")]
-pub(crate) use sources::check_shape;
 pub(crate) use sources::{
-    body_parameter_type, check_port, constant, parameter_shape, parameter_type,
+    body_parameter_type, check_port, check_shape, constant, parameter_shape, parameter_type,
 };
 #[cfg(feature = "onnx")]
 pub(crate) use translation::SizesOfARun;

@@ -44,7 +44,6 @@ fn may_be_declared(sizes: &[usize]) -> bool {
 }
 
 /// Checks the shape of an input that no document has declared: as [`check_sizes`] does.
-#[cfg(feature = "onnx")]
 pub(crate) fn check_shape(shape: &[TDim]) -> TractResult<()> {
     check_rank(shape.len())?;
     let mut sizes = vec![];

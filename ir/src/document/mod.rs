@@ -170,6 +170,8 @@ pub struct Port {
     /// The sizes that the file states, `None` for one that is open. They are a hint only: a tensor of unknown
     /// rank looks like a scalar here.
     pub dims: Vec<Option<usize>>,
+    /// The layout of the tensor, as OpenVINO writes it (`[N,C,H,W]`). Only inputs and outputs of a model have one.
+    pub layout: Option<String>,
 }
 
 /// A body of `If`, `Loop` or `TensorIterator`.

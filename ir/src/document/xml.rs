@@ -291,12 +291,20 @@ fn read_ports(node: Node, layer: &mut Layer) -> Result<Ports> {
             element_type: ElementType::from_text(precision),
             names: port.attribute("names").map(names).unwrap_or_default(),
             dims: dims.collect::<Result<_>>()?,
+            layout: layout(port),
         });
     }
     Ok(Ports {
         inputs: Ids::new(inputs, "input ports")?,
         outputs: Ids::new(outputs, "output ports")?,
     })
+}
+
+/// The layout that the runtime information of a port has.
+fn layout(port: Node) -> Option<String> {
+    let mut attributes = children(child(port, "rt_info")?, "attribute");
+    let layout = attributes.find(|it| it.attribute("name") == Some("layout"))?;
+    layout.attribute("layout").map(String::from)
 }
 
 fn bodies(node: Node, ports: &Ports, depth: usize) -> Result<Vec<Body>> {

@@ -168,7 +168,7 @@ fn port(ctx: &ParsingContext, id: usize, name: &str) -> Port {
     });
     let declared = declared.and_then(|info| info.r#type.as_ref()).and_then(tensor_type);
     let (element_type, dims) = declared.unwrap_or_default();
-    Port { id: id as u64, element_type, names: vec![], dims }
+    Port { id: id as u64, element_type, names: vec![], dims, layout: None }
 }
 
 fn tensor_type(declared: &TypeProto) -> Option<(Option<ElementType>, Vec<Option<usize>>)> {

@@ -10,7 +10,8 @@ use super::info::{InputInfo, TensorShape};
 use super::layout::{Layout, inverse};
 use super::steps::check_order;
 use super::wire::{Image, Target};
-use crate::context::{given_shape, solved, symbol_name};
+use crate::context::{check_shape, given_shape, solved, symbol_name};
+use crate::stated_layouts::{End, state_layout};
 use crate::translate::with_layers;
 use crate::workarounds::equal_shape::EqualShape;
 use crate::workarounds::expressions::assert_size;
@@ -39,6 +40,12 @@ pub(super) fn build(
         *dim = dim.substitute_all(&sizes.of_tensor)?.simplify();
     }
     tensor.replace(model, position, input)?;
+    state_layout(model, End::Input, &input.name, None);
+    let sources = model.inputs[position..][..tensor.planes.len()].to_vec();
+    for source in sources.into_iter().filter(|_| !tensor.layout.is_empty()) {
+        let name = model.outlet_label(source).unwrap_or(&model.node(source.node).name).to_string();
+        state_layout(model, End::Input, &name, Some(tensor.layout.to_string()));
+    }
     Ok(tensor.planes.len())
 }
 
@@ -144,6 +151,7 @@ impl InputTensor {
             "layout {layout} does not fit the tensor, whose shape is {}",
             listed(&shape)
         );
+        check_shape(&shape).context("in the shape of the tensor")?;
         let planes = tensor.format.shapes(&shape, &layout)?;
         let element_type = tensor.element_type.unwrap_or(taken.datum_type);
         Ok((InputTensor { planes, element_type, layout, layout_of_model }, open.symbols))
@@ -184,6 +192,15 @@ impl InputTensor {
         let consumers = std::mem::take(&mut node.outputs[source.slot].successors);
         let mut found = self.wire(model, input, planes, &taken)?;
         if model.outlet_fact(found)?.shape != taken.shape {
+            let inputs = model.inputs.iter().map(|it| model.outlet_fact(*it));
+            let inputs = inputs.collect::<TractResult<Vec<_>>>()?;
+            let known: HashSet<Symbol> =
+                inputs.iter().flat_map(|it| it.shape.iter()).flat_map(TDim::symbols).collect();
+            if let Some(dim) = taken.shape.iter().find(|it| !it.symbols().is_subset(&known)) {
+                bail!(
+                    "a dimension of what the model takes is {dim}, which does not follow from the tensor: give it a size"
+                )
+            }
             let name = unused(model, format!("{}.equal_shape", input.name));
             let equal = EqualShape::new(taken.shape.to_tvec());
             found = model.wire_node(name, equal, &[found])?[0];
@@ -275,7 +292,7 @@ impl Sizes {
             let found = found.substitute_all(&sizes.of_tensor)?.substitute_all(&sizes.of_model)?;
             let taken = taken.substitute_all(&sizes.of_model)?.substitute_all(&sizes.of_tensor)?;
             let (found, taken) = (found.simplify(), taken.simplify());
-            let difference = (found.clone() - &taken).simplify();
+            let difference = (unclamped(&found) - &taken).simplify();
             if let Some(difference) = difference.as_i64() {
                 ensure!(difference == 0, "{}", differ());
                 continue;
@@ -306,6 +323,22 @@ impl Sizes {
         let sizes = if of_tensor { &mut self.of_tensor } else { &mut self.of_model };
         sizes.insert(symbol, is);
         Ok(())
+    }
+}
+
+/// A dimension where sizes are so large that no part of it is beyond an end: `x-2` for the larger of it and 0.
+fn unclamped(dim: &TDim) -> TDim {
+    match dim {
+        TDim::Add(terms) => terms.iter().map(unclamped).sum::<TDim>().simplify(),
+        TDim::MulInt(factor, dim) => (unclamped(dim) * *factor).simplify(),
+        TDim::Min(terms) if terms.len() == 2 => {
+            terms.iter().find(|it| it.as_i64().is_some()).unwrap_or(dim).clone()
+        }
+        TDim::Max(terms) if terms.len() == 2 => match &**terms {
+            [TDim::Val(_), other] | [other, TDim::Val(_)] => unclamped(other),
+            _ => dim.clone(),
+        },
+        _ => dim.clone(),
     }
 }
 

@@ -28,6 +28,8 @@
 //! # }
 //! ```
 //!
+//! A file may state the layout of what the model takes; then it need not be set.
+//!
 //! What is stated of a tensor alone is done after the steps, elements before dimensions: they are converted to the type of the
 //! model, and put into its layout. Nothing resizes an image but [`PreprocessSteps::resize`].
 //!
@@ -54,6 +56,8 @@ mod tests;
 mod wire;
 
 use tract_core::internal::*;
+
+use crate::stated_layouts::{End, stated_layout};
 
 pub use color::ColorFormat;
 pub use info::{InputInfo, InputTensorInfo, ModelInfo, OutputInfo, OutputTensorInfo};
@@ -102,10 +106,24 @@ impl Preprocess {
             };
             outlets.iter().map(name).collect()
         };
+        // A layout that nobody can read is none.
+        let stated = |end, name: &str| ModelInfo {
+            layout: stated_layout(&model, end, name).and_then(|text| text.parse().ok()),
+        };
         let inputs = names(&model.inputs).into_iter();
-        let inputs = inputs.map(|name| InputInfo { name, ..InputInfo::default() }).collect();
+        let inputs = inputs.map(|name| InputInfo {
+            model: stated(End::Input, &name),
+            name,
+            ..InputInfo::default()
+        });
+        let inputs = inputs.collect();
         let outputs = names(&model.outputs).into_iter();
-        let outputs = outputs.map(|name| OutputInfo { name, ..OutputInfo::default() }).collect();
+        let outputs = outputs.map(|name| OutputInfo {
+            model: stated(End::Output, &name),
+            name,
+            ..OutputInfo::default()
+        });
+        let outputs = outputs.collect();
         Preprocess { model, inputs, outputs }
     }
 

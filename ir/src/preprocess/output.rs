@@ -6,6 +6,7 @@ use tract_openvino_kernels::checks::listed;
 use super::color::ColorFormat;
 use super::info::OutputInfo;
 use super::wire::{Image, Target};
+use crate::stated_layouts::{End, state_layout};
 use crate::translate::with_layers;
 
 /// Puts the steps after an output of a model.
@@ -27,12 +28,13 @@ pub(super) fn build(
         element_type: output.tensor.element_type,
         shape: fact.shape.to_tvec(),
     };
-    let found = with_layers(model, &output.name, |ctx| {
-        let format = ColorFormat::Undefined;
-        let planes = tvec!(outlet);
-        Image { ctx, planes, layout, format, target: &target, step: String::new() }
-            .wire(&output.steps.steps)
+    let (found, layout) = with_layers(model, &output.name, |ctx| {
+        let (planes, format) = (tvec!(outlet), ColorFormat::Undefined);
+        let mut image = Image { ctx, planes, layout, format, target: &target, step: String::new() };
+        Ok((image.wire(&output.steps.steps)?, image.layout))
     })?;
+    let layout = Some(layout).filter(|layout| !layout.is_empty());
+    state_layout(model, End::Output, &output.name, layout.map(|layout| layout.to_string()));
     let rank = model.outlet_fact(found)?.rank();
     ensure!(
         target.layout.fits(rank),

@@ -18,6 +18,7 @@ use crate::context::{
 use crate::document::{Graph, Layer};
 use crate::registry::Registry;
 use crate::shortened::{shortened, shortened_name};
+use crate::stated_layouts::{End, state_layout};
 use crate::translators::sizes::{self, Computed};
 use crate::translators::state::wire_assignments;
 use crate::unsupported::UnsupportedOperations;
@@ -104,7 +105,10 @@ fn translate_network(
         let name = translation.unique_name(model, &layer.name);
         let outlet = model.add_source(name, fact)?;
         if let Some(name) = graph.input_names(number).first() {
-            model.set_outlet_label(outlet, shortened_name(name).into())?;
+            let name = shortened_name(name).into_owned();
+            let layout = layer.outputs.first().and_then(|port| port.layout.clone());
+            state_layout(model, End::Input, &name, layout);
+            model.set_outlet_label(outlet, name)?;
         }
         inputs.push(Value::Outlet(outlet));
     }
@@ -129,6 +133,9 @@ fn translate_network(
             model.add_edge(outlet, InletId::new(node, 0))?;
             outlet = node.into();
         }
+        let source = graph.layers[graph.results[number]].inputs.first();
+        let layout = source.and_then(|source| graph.output(*source).layout.clone());
+        state_layout(model, End::Output, &name, layout);
         model.set_outlet_label(outlet, name)?;
         outlets.push(outlet);
     }

@@ -4,8 +4,10 @@
     python generate.py             writes the files of `expected/`
     python generate.py --check     compares the committed files with what would be written
     python generate.py --verbose   says what the errors are
+    python generate.py --random 1000 --seed 1 --to FOLDER
+                                   writes so many random cases, which are another set for each seed, and their files there
 
-`ports.txt` has the inputs and outputs of each model that was built, or that there was an error. `data.npz` has the arrays
+`ports.txt` has the inputs and outputs of each model that was built, or that there was an error, or that OpenVINO could not run it. `data.npz` has the arrays
 `input_K/CASE/RUN` and `output_K/CASE/RUN`: random inputs, and outputs on the CPU in f32.
 """
 
@@ -29,10 +31,10 @@ from shared import stale_files, write_files
 MODES = {"CONSTANT": 0, "EDGE": 1, "REFLECT": 2, "SYMMETRIC": 3}
 
 
-def cases():
+def cases(text):
     """The lines of each case, by its name."""
     found = {}
-    for line in (HERE / "cases.txt").read_text().splitlines():
+    for line in text.splitlines():
         if line.startswith("["):
             found[line.strip("[]")] = lines = []
         elif line and not line.startswith("#"):
@@ -159,11 +161,124 @@ def random(generator, port, shape):
     return generator.integers(0 if np.issubdtype(dt, np.unsignedinteger) else -50, 256, shape).astype(dt)
 
 
-def generated(verbose):
+def drawn(generator):
+    """The lines of a random case: an image, or what looks like one."""
+
+    def either(*values, p=None):
+        return values[generator.choice(len(values), p=p)]
+
+    def maybe(probability):
+        return generator.random() < probability
+
+    def shuffled(text):
+        return "".join(generator.permutation(list(text)))
+
+    def numbers(count, low=-9, high=9):
+        return ",".join(str(int(it)) for it in generator.integers(low, high + 1, count))
+
+    model = either("NCHW", "NHWC", shuffled("NCHW"))
+    tensor = either(model, "NHWC", "NCHW", shuffled("NCHW"))
+    planes = either("", "RGB", "BGR", "GRAY", "RGBX", "BGRX", "NV12_SINGLE_PLANE", "NV12_TWO_PLANES", "I420_SINGLE_PLANE",
+                    "I420_THREE_PLANES", p=[0.55, *[0.05] * 9])
+    size = {"N": either(1, 2), "C": 3 if planes and planes != "GRAY" or maybe(0.7) else either(1, 4)}
+    size |= {"H": 2 * int(generator.integers(1, 5)), "W": 2 * int(generator.integers(1, 5))}
+    to = either("RGB", "BGR", "GRAY") if planes else ""
+    if to == "GRAY" or planes == "GRAY":
+        size["C"] = 1
+    is_open = {name: maybe(0.12) for name in "NCHW"}
+    dt = either("f32", "u8", "f16", "i32", p=[0.7, 0.15, 0.1, 0.05])
+    lines = [f"input {dt} {','.join('?' if is_open[name] else str(size[name]) for name in model)}"]
+    if maybe(0.9):
+        lines.append(f"x.model layout {model}")
+    if planes:
+        lines.append(f"x.tensor color_format {planes}")
+        tensor = "NHWC" if maybe(0.9) else tensor
+    if maybe(0.85) and not (planes and tensor == "NHWC" and maybe(0.5)):
+        lines.append(f"x.tensor layout {tensor if maybe(0.9) else either(tensor[:2] + '..' + '.' + tensor[-1:], tensor.replace('N', '?'))}")
+    fed = either("u8", "f32", "f16", "i32", "f64", p=[0.5, 0.3, 0.1, 0.05, 0.05])
+    if maybe(0.7):
+        lines.append(f"x.tensor element_type {fed}")
+    image = dict(size)
+    resizes = maybe(0.4)
+    if resizes:
+        image |= {"H": 2 * int(generator.integers(1, 7)), "W": 2 * int(generator.integers(1, 7))}
+        lines.append(f"x.tensor spatial_shape {image['H']} {image['W']}" if maybe(0.7) else "x.tensor spatial_dynamic")
+    steps = []
+    if planes and maybe(0.9):
+        steps.append(f"convert_color {to}")
+    if maybe(0.5):
+        steps.append(f"convert_element_type {either('f32', 'f32', 'f16', '')}".rstrip())
+    if resizes and maybe(0.9):
+        algorithm = either("LINEAR", "CUBIC", "NEAREST", "BILINEAR_PILLOW", "BICUBIC_PILLOW")
+        exact = f" {size['H']} {size['W']}" if maybe(0.3) else ""
+        steps.append(f"resize {algorithm}{exact}")
+    channels = size["C"]
+    for _ in range(generator.integers(0, 4)):
+        steps.append(
+            either(
+                f"mean {numbers(either(1, channels))}",
+                f"scale {numbers(either(1, channels), 1, 9)}",
+                "reverse_channels",
+                f"convert_layout {shuffled('NCHW')}",
+                "convert_layout",
+                f"convert_layout_dims {','.join(map(str, generator.permutation(4)))}",
+                f"convert_element_type {either('f32', 'i32', 'f64', 'u8')}",
+                "crop 0,0,0,1 100,100,100,100",
+                f"pad {numbers(4, 0, 1)} {numbers(4, 0, 1)} 3 {either('CONSTANT', 'EDGE', 'SYMMETRIC', 'REFLECT')}",
+            )
+        )
+    if maybe(0.1):
+        steps = [str(it) for it in generator.permutation(steps)]
+    lines += [f"x.steps {step}" for step in steps]
+    if maybe(0.2):
+        lines.append(f"y.model layout {model}")
+        lines.append(f"y.tensor layout {shuffled('NCHW')}")
+    if maybe(0.2):
+        lines.append(f"y.tensor element_type {either('f32', 'f64', 'i32')}")
+    return lines, size | {"open": is_open}, image
+
+
+def feed(lines, image):
+    """The shapes of a run, or None if the model is not built, or its inputs have other sizes."""
+    model, _ = built(lines)
+    layouts = [line.split()[-1] for line in lines if line.startswith("x.tensor layout")]
+    shapes = []
+    for port in model.inputs:
+        shape = [dim.get_length() if dim.is_static else None for dim in port.partial_shape]
+        layout = str(ov.layout_helpers.get_layout(port)).strip("[]").split(",")
+        if None in shape:
+            if len(layout) != len(shape) or set(layout) - set("NCHW"):
+                return None
+            divisor = 2 if len(model.inputs) > 1 and shapes else 1
+            sizes_of = dict(image)
+            sizes_of["H"], sizes_of["W"] = image["H"] // divisor, image["W"] // divisor
+            if len(model.inputs) == 1 and any("SINGLE_PLANE" in line for line in lines):
+                sizes_of["H"] = image["H"] * 3 // 2
+            shape = [sizes_of[name] if dim is None else dim for name, dim in zip(layout, shape)]
+        shapes.append(",".join(map(str, shape)))
+    return " ".join(shapes)
+
+
+def random_cases(count, seed):
+    text = []
+    for number in range(count):
+        generator = np.random.default_rng([seed, number])
+        lines, _, image = drawn(generator)
+        try:
+            shapes = feed(lines, image)
+        except Exception:
+            shapes = None
+        text += [f"[random_{number}]", *lines]
+        if shapes:
+            text.append(f"feed {shapes}")
+    return "\n".join(text) + "\n"
+
+
+def generated(text_of_cases, verbose):
     text, arrays = [], {}
     core = ov.Core()
     exact = {"INFERENCE_PRECISION_HINT": "f32", "EXECUTION_MODE_HINT": "ACCURACY"}
-    for name, lines in cases().items():
+    for name, lines in cases(text_of_cases).items():
         text.append(f"[{name}]")
         try:
             model, feeds = built(lines)
@@ -176,9 +291,17 @@ def generated(verbose):
         text += [described("input", port) for port in model.inputs]
         text += [described("output", port) for port in model.outputs]
         generator = np.random.default_rng(len(text))
-        for run, shapes in enumerate(feeds or [[list(port.shape) for port in model.inputs]]):
+        if not feeds and not any(port.partial_shape.is_dynamic for port in model.inputs):
+            feeds = [[list(port.shape) for port in model.inputs]]
+        for run, shapes in enumerate(feeds):
             fed = [random(generator, port, shape) for port, shape in zip(model.inputs, shapes, strict=True)]
-            computed = compiled(fed)
+            try:
+                computed = compiled(fed)
+            except Exception as error:
+                if verbose:
+                    print(f"{name}, run {run}: {error}", file=sys.stderr)
+                text.append("no run")
+                continue
             for number, array in enumerate(fed):
                 arrays[f"input_{number}/{name}/{run}"] = array
             for number in range(len(model.outputs)):
@@ -192,8 +315,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     parser.add_argument("--verbose", action="store_true", help="say what the errors are")
+    parser.add_argument("--random", type=int, help="write so many random cases")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--to", type=Path, help="the folder of random cases")
     arguments = parser.parse_args()
-    files = generated(arguments.verbose)
+    if arguments.random:
+        text = random_cases(arguments.random, arguments.seed)
+        write_files(arguments.to, {"cases.txt": text.encode()} | generated(text, arguments.verbose))
+        return
+    files = generated((HERE / "cases.txt").read_text(), arguments.verbose)
     folder = HERE / "expected"
     if not arguments.check:
         write_files(folder, files)
