@@ -1,9 +1,9 @@
 //! Draws boxes around the faces in an image.
 
 use anyhow::{Context, Result};
-use image::imageops::{FilterType, resize};
 use imageproc::{drawing::draw_hollow_rect_mut, rect::Rect};
 use tract_openvino_ir::prelude::*;
+use tract_openvino_ir::preprocess::{Preprocess, ResizeAlgorithm};
 
 struct Face {
     score: f32,
@@ -31,18 +31,18 @@ fn main() -> Result<()> {
 
 fn faces(picture: &image::RgbImage) -> Result<Vec<Face>> {
     // The network takes pictures of any size that is a multiple of 32.
-    let (width, height) =
-        (picture.width().next_multiple_of(32), picture.height().next_multiple_of(32));
-    let pixels = resize(picture, width, height, FilterType::Triangle);
-    let shape = [1, 3, height as usize, width as usize];
-    let model = ir()
-        .with_input_shape("input.1", shape)
-        .model_for_path("target/examples/faces.xml")?
-        .into_runnable_with_kernels()?;
-    let image = tract_ndarray::Array4::from_shape_fn(shape, |(_, channel, y, x)| {
-        f32::from(pixels[(x as u32, y as u32)][channel])
-    });
-    let outputs = model.run(tvec!(image.into_tensor().into()))?;
+    let [height, width] = [picture.height(), picture.width()].map(|it| it as usize);
+    let shape = [1, 3, height.next_multiple_of(32), width.next_multiple_of(32)];
+    let reader = ir().with_input_shape("input.1", shape);
+    let mut preprocess = Preprocess::new(reader.model_for_path("target/examples/faces.xml")?);
+    let input = preprocess.input("input.1")?;
+    input.tensor().set_element_type(DatumType::U8).set_layout("NHWC".parse()?);
+    input.tensor().set_spatial_shape(height, width)?;
+    input.steps().resize(ResizeAlgorithm::BilinearPillow);
+    input.model().set_layout("NCHW".parse()?);
+    let model = preprocess.build()?.into_runnable_with_kernels()?;
+    let image = Tensor::from_shape(&[1, height, width, 3], picture.as_raw())?;
+    let outputs = model.run(tvec!(image.into()))?;
     let [scores, sizes, centers] =
         [0, 1, 2].map(|output| outputs[output].to_plain_array_view::<f32>());
     let (scores, sizes, centers) = (scores?, sizes?, centers?);

@@ -95,9 +95,10 @@ impl ColorFormat {
     fn planes_of(self, image: &[TDim], layout: &Layout) -> TractResult<Vec<TVec<TDim>>> {
         let is_in_order = image.len() == 4
             && layout.fits(4)
-            && ["N", "H", "W", "C"].iter().enumerate().all(|(axis, name)| {
-                layout.axis(name, 4).is_none_or(|it| it == axis) && (axis == 0 || layout.has(name))
-            });
+            && ["N", "H", "W", "C"]
+                .iter()
+                .enumerate()
+                .all(|(axis, name)| layout.axis(name, 4).is_none_or(|it| it == axis));
         ensure!(
             is_in_order,
             "an image in {self} must have layout NHWC, but it has rank {} and layout {layout}",

@@ -31,6 +31,17 @@ impl InputInfo {
     pub fn model(&mut self) -> &mut ModelInfo {
         &mut self.model
     }
+
+    /// Whether nothing was said.
+    pub(super) fn is_empty(&self) -> bool {
+        let InputTensorInfo { element_type, layout, shape, format, .. } = &self.tensor;
+        element_type.is_none()
+            && layout.is_none()
+            && matches!(shape, TensorShape::OfModel)
+            && *format == ColorFormat::Undefined
+            && self.steps.steps.is_empty()
+            && self.model.layout.is_none()
+    }
 }
 
 /// The tensor that a program gives to an input: OpenVINO's `InputTensorInfo`. What is not said is as the model has it.

@@ -22,6 +22,9 @@ pub(super) fn build(
     position: usize,
     input: &InputInfo,
 ) -> TractResult<usize> {
+    if input.is_empty() {
+        return Ok(1);
+    }
     let taken = model.input_fact(position)?.clone();
     let (mut tensor, open) = InputTensor::new(model, input, &taken)?;
     // What comes of the steps says what open sizes must be, before anything is added to the model.
@@ -34,7 +37,15 @@ pub(super) fn build(
     let found = draft.outlet_fact(found)?.shape.to_tvec();
     let sizes = Sizes::of(&found, &taken.shape, open)?;
     if !sizes.of_model.is_empty() {
+        let labels = model.inputs.iter().map(|it| model.outlet_label(*it).map(String::from));
+        let labels: Vec<Option<String>> = labels.collect();
         *model = model.set_symbols(&sizes.of_model)?;
+        // tract forgets those of inputs that nothing needs.
+        for (input, label) in labels.into_iter().enumerate() {
+            if let Some(label) = label {
+                model.set_outlet_label(model.inputs[input], label)?;
+            }
+        }
     }
     for dim in tensor.planes.iter_mut().flatten() {
         *dim = dim.substitute_all(&sizes.of_tensor)?.simplify();
@@ -292,16 +303,31 @@ impl Sizes {
             let found = found.substitute_all(&sizes.of_tensor)?.substitute_all(&sizes.of_model)?;
             let taken = taken.substitute_all(&sizes.of_model)?.substitute_all(&sizes.of_tensor)?;
             let (found, taken) = (found.simplify(), taken.simplify());
-            let difference = (unclamped(&found) - &taken).simplify();
+            let difference = (found.clone() - &taken).simplify();
             if let Some(difference) = difference.as_i64() {
                 ensure!(difference == 0, "{}", differ());
                 continue;
             }
-            let solution = open.iter().find_map(|symbol| {
+            // Of a known size: whether it comes of it can be seen.
+            let comes_of = |symbol: &Symbol, size: &TDim| -> TractResult<bool> {
+                Ok(taken.as_i64().is_none() || found.substitute(symbol, size)?.simplify() == taken)
+            };
+            let mut solution = None;
+            for found in [unclamped(&found), uncut(&unclamped(&found))] {
+                let difference = (found - &taken).simplify();
                 let symbols = difference.symbols();
-                let size = symbols.contains(symbol).then(|| solved(&difference, symbol))??;
-                Some((symbol.clone(), size))
-            });
+                for symbol in open.iter().filter(|symbol| symbols.contains(*symbol)) {
+                    if let Some(size) = solved(&difference, symbol)
+                        && comes_of(symbol, &size)?
+                    {
+                        solution = Some((symbol.clone(), size));
+                    }
+                }
+                // What an open size is may be cut off.
+                if solution.is_some() || taken.as_i64().is_none() {
+                    break;
+                }
+            }
             match (solution, &taken) {
                 (Some((symbol, size)), _) => {
                     ensure!(size.as_i64().is_none_or(|size| size >= 0), "{}", differ());
@@ -326,16 +352,31 @@ impl Sizes {
     }
 }
 
-/// A dimension where sizes are so large that no part of it is beyond an end: `x-2` for the larger of it and 0.
+/// A dimension where sizes are so large that nothing is taken away beyond an end: `x-2` for the larger of `x-min(2,x)` and 0.
 fn unclamped(dim: &TDim) -> TDim {
     match dim {
         TDim::Add(terms) => terms.iter().map(unclamped).sum::<TDim>().simplify(),
-        TDim::MulInt(factor, dim) => (unclamped(dim) * *factor).simplify(),
-        TDim::Min(terms) if terms.len() == 2 => {
-            terms.iter().find(|it| it.as_i64().is_some()).unwrap_or(dim).clone()
-        }
-        TDim::Max(terms) if terms.len() == 2 => match &**terms {
+        TDim::MulInt(factor @ ..0, least) => match &**least {
+            TDim::Min(terms) => {
+                let number = terms.iter().filter_map(TDim::as_i64).next();
+                number.map_or_else(|| dim.clone(), |number| (factor * number).to_dim())
+            }
+            _ => dim.clone(),
+        },
+        TDim::Max(terms) => match &**terms {
             [TDim::Val(_), other] | [other, TDim::Val(_)] => unclamped(other),
+            _ => dim.clone(),
+        },
+        _ => dim.clone(),
+    }
+}
+
+/// A dimension where sizes are so small that none is cut off: `x` for the smaller of it and 100.
+fn uncut(dim: &TDim) -> TDim {
+    match dim {
+        TDim::Add(terms) => terms.iter().map(uncut).sum::<TDim>().simplify(),
+        TDim::Min(terms) => match &**terms {
+            [TDim::Val(_), other] | [other, TDim::Val(_)] => uncut(other),
             _ => dim.clone(),
         },
         _ => dim.clone(),

@@ -33,17 +33,24 @@
 //! What is stated of a tensor alone is done after the steps, elements before dimensions: they are converted to the type of the
 //! model, and put into its layout. Nothing resizes an image but [`PreprocessSteps::resize`].
 //!
-//! Open dimensions stay open, and are what the model leaves open: if a step makes an image smaller, the tensor is larger than
-//! what the model takes. A shape that is given to the tensor is given to the model.
+//! Open dimensions stay open: those of the tensor are what the steps need them to be so that the model gets what it takes. A shape that
+//! is given to the tensor is given to the model.
+//!
+//! | OpenVINO | here |
+//! |---|---|
+//! | `PrePostProcessor(model)`, `input`, `output`, `build` | [`Preprocess::new`], [`input`](Preprocess::input), [`output`](Preprocess::output), [`build`](Preprocess::build) |
+//! | `input.tensor()`, `input.preprocess()`, `input.model()` | [`InputInfo::tensor`], [`InputInfo::steps`], [`InputInfo::model`] |
+//! | `output.model()`, `output.postprocess()`, `output.tensor()` | [`OutputInfo::model`], [`OutputInfo::steps`], [`OutputInfo::tensor`] |
+//! | `set_spatial_static_shape`, `set_memory_type` | [`InputTensorInfo::set_spatial_shape`]; memory is always the host's |
+//! | `resize(algorithm, height, width)`, `convert_layout(dims)` | [`PreprocessSteps::resize_to`], [`PreprocessSteps::convert_layout_dims`] |
+//! | `mean(0.5)`, `mean({0.1, 0.2, 0.3})` | [`mean(&[0.5])`](PreprocessSteps::mean), `mean(&[0.1, 0.2, 0.3])` |
 //!
 //! # Differences from OpenVINO
 //!
-//! * Open dimensions of a tensor are equal to those of the model where nothing comes between them: a model of fixed sizes keeps them,
-//!   and does not become open.
-//! * RGBX and BGRX may have any layout with C. Brightness is computed of images of any rank.
-//! * A layout of fewer dimensions may be in the order of the model (CHW for NCHW).
+//! * A model of fixed sizes keeps them. If its tensor may be open, and no step resizes it, the tensor has these sizes, too.
+//! * A tensor may lack dimensions of the model that come first (CHW for NCHW).
+//! * RGBX and BGRX may be in any layout with C, and images of any rank and type of floats become GRAY.
 //! * The planes of an image have different names: numbers, if none are given. Outputs keep their names.
-//! * Cutting and padding work on all the steps' integers; memory types of devices have no meaning here.
 
 mod color;
 mod info;
