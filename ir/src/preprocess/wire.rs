@@ -232,7 +232,7 @@ impl Image<'_, '_, '_> {
     }
 
     fn convert_layout(&mut self, to: &Layout) -> TractResult<()> {
-        if to.is_empty() || self.layout.is_empty() {
+        if to.is_empty() {
             return Ok(());
         }
         // Before there is a look at the layouts.
@@ -291,10 +291,10 @@ impl Image<'_, '_, '_> {
         let from = self.format;
         match (from, to) {
             _ if from == to => (),
-            (Nv12SinglePlane | Nv12TwoPlanes, Rgb) => self.from_planes("NV12toRGB")?,
-            (Nv12SinglePlane | Nv12TwoPlanes, Bgr) => self.from_planes("NV12toBGR")?,
-            (I420SinglePlane | I420ThreePlanes, Rgb) => self.from_planes("I420toRGB")?,
-            (I420SinglePlane | I420ThreePlanes, Bgr) => self.from_planes("I420toBGR")?,
+            (Nv12SinglePlane | Nv12TwoPlanes, Rgb) => self.merge_planes("NV12toRGB")?,
+            (Nv12SinglePlane | Nv12TwoPlanes, Bgr) => self.merge_planes("NV12toBGR")?,
+            (I420SinglePlane | I420ThreePlanes, Rgb) => self.merge_planes("I420toRGB")?,
+            (I420SinglePlane | I420ThreePlanes, Bgr) => self.merge_planes("I420toBGR")?,
             (Nv12TwoPlanes | I420ThreePlanes, Gray) => self.planes.truncate(1),
             (Nv12SinglePlane | I420SinglePlane, Gray) => {
                 let shape = self.shape()?;
@@ -315,7 +315,7 @@ impl Image<'_, '_, '_> {
         Ok(())
     }
 
-    fn from_planes(&mut self, operation: &str) -> TractResult<()> {
+    fn merge_planes(&mut self, operation: &str) -> TractResult<()> {
         let planes = self.planes.clone();
         self.planes = tvec!(self.operation((operation, 8), &[], &planes, [])?);
         Ok(())

@@ -163,7 +163,8 @@ def random(generator, port, shape):
 
 def drawn(generator):
     """The lines of a random case: an image, or what looks like one. Left out is where OpenVINO is wrong or different: negative
-    numbers that become unsigned ones, Pillow's modes on other axes than those of its images, and brightness in half precision."""
+    numbers and those above 255 that become bytes, Pillow's modes on other axes than those of its images, and brightness in half
+    precision."""
 
     def either(*values, p=None):
         return values[generator.choice(len(values), p=p)]
@@ -193,7 +194,7 @@ def drawn(generator):
         lines.append(f"x.model layout {model}")
     if planes:
         lines.append(f"x.tensor color_format {planes}")
-        tensor = "NHWC" if maybe(0.9) else tensor
+        tensor = "NHWC" if "PLANE" in planes or maybe(0.9) else tensor
     if maybe(0.85) and not (planes and tensor == "NHWC" and maybe(0.5)):
         lines.append(f"x.tensor layout {tensor if maybe(0.9) else either(tensor[:2] + '..' + '.' + tensor[-1:], tensor.replace('N', '?'))}")
     fed = either("u8", "f32", "f16", "i32", "f64", p=[0.5, 0.3, 0.1, 0.05, 0.05])
@@ -213,9 +214,11 @@ def drawn(generator):
     if maybe(0.5):
         steps.append(f"convert_element_type {either('f32', 'f32', 'f16', '')}".rstrip())
     if resizes and maybe(0.9):
-        algorithms = ["LINEAR", "CUBIC", "NEAREST"]
+        algorithms = ["LINEAR", "NEAREST"]
         if model == tensor and tensor in ("NCHW", "NHWC"):
-            algorithms += ["BILINEAR_PILLOW", "BICUBIC_PILLOW"]
+            algorithms += ["BILINEAR_PILLOW"]
+        if dt != "u8":
+            algorithms += [it.replace("BILINEAR", "BICUBIC").replace("LINEAR", "CUBIC") for it in algorithms if "LINEAR" in it]
         algorithm = either(*algorithms)
         exact = f" {size['H']} {size['W']}" if maybe(0.3) else ""
         steps.append(f"resize {algorithm}{exact}")
