@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tract_core::internal::*;
+use tract_core::plan::eval;
 use tract_core::prelude::multithread::Executor;
 use tract_core::transform::ModelTransform;
 
@@ -143,11 +144,32 @@ impl KernelsState {
     /// An operator refuses its inputs, or weights cannot be read. The state then keeps the variables that it has, and takes inputs of
     /// other sizes.
     pub fn run(&mut self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        self.run_with_eval(inputs, eval)
+    }
+
+    /// Runs the model as [`run`](Self::run) does, each of its nodes by this function: one that calls tract's
+    /// [`eval`], and takes its time, or ends the run by an error.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`run`](Self::run), and of the function.
+    pub fn run_with_eval(
+        &mut self,
+        inputs: TVec<TValue>,
+        eval: impl for<'a, 'b, 'c> FnMut(
+            &'a EvalContext<'a>,
+            Option<&'b mut (dyn OpState + 'static)>,
+            &'c TypedNode,
+            TVec<TValue>,
+        ) -> TractResult<TVec<TValue>>
+        + Send,
+    ) -> TractResult<TVec<TValue>> {
         let KernelsRunnable { executor, shares_work, .. } = &self.runnable;
         let outputs = if shares_work.load(Ordering::Relaxed) {
-            within_pool(executor.as_ref(), || self.state.run(inputs))
+            within_pool(executor.as_ref(), || self.state.run_plan_with_eval(inputs, eval))
         } else {
-            let (outputs, shared) = notes_sharing(|| self.state.run(inputs));
+            let (outputs, shared) =
+                notes_sharing(|| self.state.run_plan_with_eval(inputs, eval));
             shares_work.fetch_or(shared, Ordering::Relaxed);
             outputs
         };

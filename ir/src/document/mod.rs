@@ -85,6 +85,31 @@ impl Document {
         });
     }
 
+    /// Gives an input another shape than the file has, like OpenVINO's `reshape`: any, where
+    /// [`with_input_shape`](crate::Ir::with_input_shape) takes one that the file allows.
+    ///
+    /// ```
+    /// use tract_openvino_ir::document::PartialShape;
+    /// use tract_openvino_ir::prelude::*;
+    ///
+    /// # fn main() -> TractResult<()> {
+    /// let reader = ir();
+    /// let mut proto = reader.proto_model_for_path("models/networks/unet/model.xml")?;
+    /// proto.document.set_input_shape(0, &PartialShape::parse("2,3,16..64,32")?);
+    /// let model = reader.model_for_proto_model(&proto)?;
+    /// assert_eq!(model.input_fact(0)?.shape[3], 32.to_dim());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If there are not so many inputs.
+    pub fn set_input_shape(&mut self, input: usize, shape: &PartialShape) {
+        let layer = &mut self.graph.layers[self.graph.parameters[input]];
+        layer.attributes.insert("shape".into(), shape.to_string());
+    }
+
     /// Makes these the outputs of the model in place of its own, in this order: outputs by a name of theirs, tensors by one of their
     /// names, or layers (`name`, or `name:1` for the second output of a layer with several). What none of them needs is left out, but
     /// for what gives variables their values.

@@ -1,0 +1,437 @@
+//! A model that is ready to run, its streams, and the file that it is exported to.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ffi::c_char;
+use std::fs;
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use tract_openvino_ir::internal::tract_core::prelude::multithread::Executor;
+use tract_openvino_ir::internal::*;
+use tract_openvino_ir::tract_openvino::kernels::threads::{default_threads, executor};
+use tract_openvino_ir::tract_openvino::kernels::{KernelsRunnable, WithKernels};
+
+use crate::border::{Handle, List, Out, OutHandle, Property, Text, give_text};
+use crate::error::{Error, Result};
+use crate::handles::Object;
+use crate::infer_request::InferRequest;
+use crate::model::{Contents, Model, Origin, Source};
+use crate::port::{Port, PortHandle, PortOwner, Side};
+use crate::property::{self, Device, Properties};
+use crate::shape::{Dim, PartialShape};
+
+/// A model that is ready to run.
+pub(crate) struct CompiledModel {
+    /// The model as it was.
+    contents: Contents,
+    pub runnable: KernelsRunnable,
+    /// Whether its runs depend on those before.
+    pub has_variables: bool,
+    pub device: Device,
+    properties: Properties,
+    /// What one inference runs on.
+    pub executor: Executor,
+    streams: Arc<Streams>,
+    threads: usize,
+}
+
+impl Object for CompiledModel {
+    const NAME: &'static str = "a compiled model";
+}
+
+/// Executors by their numbers of threads: all models that have as many share one.
+static EXECUTORS: LazyLock<Mutex<HashMap<usize, Executor>>> = LazyLock::new(Mutex::default);
+
+fn shared_executor(threads: usize) -> Executor {
+    let mut all = EXECUTORS.lock().unwrap_or_else(PoisonError::into_inner);
+    all.entry(threads).or_insert_with(|| executor(threads)).clone()
+}
+
+impl CompiledModel {
+    /// Makes a model ready to run.
+    ///
+    /// # Errors
+    ///
+    /// It is not supported.
+    pub fn new(model: &Model, device: Device, properties: Properties) -> Result<CompiledModel> {
+        let contents = model.contents();
+        let typed = contents.read.typed.clone()?;
+        let runnable = typed.into_runnable_with_kernels()?;
+        let is_variable = |node: &TypedNode| node.op.name() == "OpenVinoReadValue";
+        let has_variables = runnable.model().nodes().iter().any(is_variable);
+        let all = match properties.number(device, "INFERENCE_NUM_THREADS") {
+            None | Some(0) => default_threads()?,
+            Some(threads) => threads,
+        };
+        let hint = properties.get(Some(device), "PERFORMANCE_HINT");
+        let of_hint = if hint.as_deref() == Some("THROUGHPUT") { all } else { 1 };
+        let streams = match properties.number(device, "NUM_STREAMS") {
+            Some(streams) if properties.is_set("NUM_STREAMS") => streams.max(1),
+            _ => match properties.number(device, "PERFORMANCE_HINT_NUM_REQUESTS") {
+                None | Some(0) => of_hint,
+                Some(requests) => of_hint.min(requests),
+            },
+        };
+        Ok(CompiledModel {
+            contents,
+            runnable,
+            has_variables,
+            device,
+            properties,
+            executor: shared_executor((all / streams).max(1)),
+            streams: Streams::new(streams),
+            threads: all,
+        })
+    }
+
+    pub fn ports(&self, side: Side) -> &[Port] {
+        match side {
+            Side::Input => &self.contents.read.inputs,
+            Side::Output => &self.contents.read.outputs,
+        }
+    }
+
+    /// Whether a port of a model is one of this one, which was compiled from it.
+    pub fn is_port(&self, port: &PortHandle) -> bool {
+        let is_same = match &port.owner {
+            PortOwner::Compiled(model) => {
+                Arc::ptr_eq(&model.contents.source, &self.contents.source)
+            }
+            PortOwner::Model(model) => Arc::ptr_eq(&model.contents().source, &self.contents.source),
+        };
+        is_same && port.index < self.ports(port.side).len()
+    }
+
+    /// Whether requests measure their nodes.
+    pub fn is_profiled(&self) -> bool {
+        self.properties.is_yes(self.device, "PERF_COUNT")
+    }
+
+    /// Runs a job on the next stream that is free.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread for it.
+    pub fn start(&self, job: Job) -> Result<()> {
+        self.streams.start(job)
+    }
+}
+
+impl Drop for CompiledModel {
+    fn drop(&mut self) {
+        self.streams.close();
+    }
+}
+
+// Streams.
+
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads that run what requests start.
+struct Streams {
+    most: usize,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    is_closed: bool,
+}
+
+impl Streams {
+    fn new(most: usize) -> Arc<Streams> {
+        Arc::new(Streams { most, queue: Mutex::default(), changed: Condvar::new() })
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(self: &Arc<Self>, job: Job) -> Result<()> {
+        let mut queue = self.queue();
+        if queue.idle <= queue.jobs.len() && queue.threads < self.most {
+            let streams = self.clone();
+            let thread = std::thread::Builder::new().name("openvino_c stream".into());
+            let started = thread.spawn(move || streams.work());
+            if let Err(error) = started
+                && queue.threads == 0
+            {
+                let text = format_args!("there is no thread for an inference: {error}");
+                return Err(Error::general(text));
+            }
+            queue.threads += 1;
+        }
+        queue.jobs.push_back(job);
+        drop(queue);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// What a thread does until the model is no more.
+    fn work(&self) {
+        loop {
+            let mut queue = self.queue();
+            queue.idle += 1;
+            let job = loop {
+                if let Some(job) = queue.jobs.pop_front() {
+                    break job;
+                }
+                if queue.is_closed {
+                    return;
+                }
+                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            };
+            queue.idle -= 1;
+            drop(queue);
+            job();
+        }
+    }
+
+    /// Threads end when nothing is left to do. Nobody waits for them: the last request may be freed on one.
+    fn close(&self) {
+        self.queue().is_closed = true;
+        self.changed.notify_all();
+    }
+}
+
+// The file of an export.
+
+/// How the file begins. What follows are numbers and texts: the kind of the model, shapes, properties, and the bytes of the model and of
+/// its weights. At the end is a sum of all before.
+const MAGIC: &[u8] = b"tract-openvino compiled model 1\n";
+
+fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend((bytes.len() as u64).to_le_bytes());
+    out.extend(bytes);
+}
+
+/// FNV-1a of 64 bits.
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// What is left of a file.
+struct Left<'a>(&'a [u8]);
+
+impl<'a> Left<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let short = || Error::general("the exported model ends too early");
+        let (taken, left) = self.0.split_at_checked(count).ok_or_else(short)?;
+        self.0 = left;
+        Ok(taken)
+    }
+
+    fn number(&mut self) -> Result<usize> {
+        let bytes: [u8; 8] = self.take(8)?.try_into().map_err(Error::general)?;
+        usize::try_from(u64::from_le_bytes(bytes)).map_err(Error::general)
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8]> {
+        let count = self.number()?;
+        self.take(count)
+    }
+
+    fn text(&mut self) -> Result<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(Error::general)
+    }
+}
+
+impl CompiledModel {
+    /// The bytes of an export.
+    fn export(&self) -> Result<Vec<u8>> {
+        let Contents { source, shapes, .. } = &self.contents;
+        let (model, weights) = match &source.origin {
+            Origin::Memory { model, weights } => {
+                (model.to_vec(), weights.as_deref().map(Vec::from))
+            }
+            Origin::Files { model, weights } => {
+                let read = |path: &std::path::PathBuf| {
+                    let doing = || format!("reading {}", path.display());
+                    fs::read(path).with_context(doing)
+                };
+                (read(model)?, weights.as_ref().map(read).transpose()?)
+            }
+        };
+        let mut out = MAGIC.to_vec();
+        out.extend((shapes.len() as u64).to_le_bytes());
+        for (input, shape) in shapes {
+            out.extend((*input as u64).to_le_bytes());
+            let dims = shape.0.as_deref().unwrap_or_default();
+            out.extend((dims.len() as u64).to_le_bytes());
+            for dim in dims {
+                out.extend(dim.min.to_le_bytes());
+                out.extend(dim.max.unwrap_or(-1).to_le_bytes());
+            }
+        }
+        let properties = self.properties.iter();
+        out.extend((properties.len() as u64).to_le_bytes());
+        for (key, value) in properties {
+            write_bytes(&mut out, key.as_bytes());
+            write_bytes(&mut out, value.as_bytes());
+        }
+        write_bytes(&mut out, &model);
+        out.push(u8::from(weights.is_some()));
+        write_bytes(&mut out, &weights.unwrap_or_default());
+        let sum = sum(&out);
+        out.extend(sum.to_le_bytes());
+        Ok(out)
+    }
+
+    /// The model of an export.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no export of this library, or are damaged.
+    pub fn import(bytes: &[u8], device: Device, properties: &Properties) -> Result<CompiledModel> {
+        let mut left = Left(bytes);
+        if left.take(MAGIC.len()).is_ok_and(|it| it != MAGIC) || bytes.len() < MAGIC.len() {
+            return Err(Error::general(
+                "this is no model that ov_compiled_model_export_model of this library has written. What OpenVINO exports is of its own \
+                 operators: read the model again, and compile it",
+            ));
+        }
+        let end = bytes.len().saturating_sub(8);
+        let written = bytes[end..].try_into().map(u64::from_le_bytes);
+        if written.ok() != Some(sum(&bytes[..end])) {
+            return Err(Error::general("the exported model is damaged: its sum is another one"));
+        }
+        let mut shapes = BTreeMap::new();
+        for _ in 0..left.number()? {
+            let input = left.number()?;
+            let mut dims = vec![];
+            for _ in 0..left.number()? {
+                let (min, max) = (left.number()? as i64, left.take(8)?);
+                let max = i64::from_le_bytes(max.try_into().map_err(Error::general)?);
+                dims.push(Dim { min, max: Some(max).filter(|max| *max >= 0) });
+            }
+            shapes.insert(input, PartialShape(Some(dims)));
+        }
+        let mut all = Properties::default();
+        for _ in 0..left.number()? {
+            let (key, value) = (left.text()?, left.text()?);
+            all.set(Some(device), key, value)?;
+        }
+        let model = left.bytes()?.into();
+        let has_weights = left.take(1)? == [1];
+        let weights = left.bytes()?;
+        let source = Source::of_bytes(model, has_weights.then(|| weights.into()))?;
+        let read = Arc::new(source.read(&shapes)?);
+        let contents = Contents { source: Arc::new(source), shapes, read };
+        CompiledModel::new(&Model::of(contents), device, properties.clone().with(&all))
+    }
+}
+
+// What the functions of the interface do.
+
+pub(crate) fn free(model: Handle<CompiledModel>) -> Result<()> {
+    model.free().map(drop)
+}
+
+pub(crate) fn size(model: Handle<CompiledModel>, side: Side, out: Out<usize>) -> Result<()> {
+    out.check()?;
+    out.write(model.get()?.ports(side).len())
+}
+
+pub(crate) fn only_port(
+    model: Handle<CompiledModel>,
+    side: Side,
+    out: OutHandle<PortHandle>,
+) -> Result<()> {
+    PortOwner::Compiled(model.get()?).only(side, out)
+}
+
+pub(crate) fn port_by_index(
+    model: Handle<CompiledModel>,
+    side: Side,
+    index: usize,
+    out: OutHandle<PortHandle>,
+) -> Result<()> {
+    PortOwner::Compiled(model.get()?).by_index(side, index, Error::general, out)
+}
+
+pub(crate) fn port_by_name(
+    model: Handle<CompiledModel>,
+    side: Side,
+    name: Text,
+    out: OutHandle<PortHandle>,
+) -> Result<()> {
+    PortOwner::Compiled(model.get()?).by_name(side, name.get("name of a tensor")?, out)
+}
+
+/// The model as it was compiled: it says the same of inputs and outputs as that which runs.
+pub(crate) fn get_runtime_model(model: Handle<CompiledModel>, out: OutHandle<Model>) -> Result<()> {
+    out.check()?;
+    out.write(Model::of(model.get()?.contents.clone()))
+}
+
+pub(crate) fn create_infer_request(
+    model: Handle<CompiledModel>,
+    out: OutHandle<InferRequest>,
+) -> Result<()> {
+    out.check()?;
+    out.write(InferRequest::new(model.get()?)?)
+}
+
+pub(crate) fn set_properties(
+    model: Handle<CompiledModel>,
+    count: usize,
+    properties: List<Property>,
+) -> Result<()> {
+    model.get()?;
+    properties.get("properties")?;
+    if count == 0 {
+        return Err(Error::invalid("there are no properties"));
+    }
+    Err(property::too_late())
+}
+
+/// What a compiled model says beside the properties that it was compiled with.
+const READ_ONLY: [&str; 4] = [
+    "SUPPORTED_PROPERTIES",
+    "NETWORK_NAME",
+    "OPTIMAL_NUMBER_OF_INFER_REQUESTS",
+    "EXECUTION_DEVICES",
+];
+
+pub(crate) fn get_property(
+    model: Handle<CompiledModel>,
+    key: Text,
+    out: Out<*mut c_char>,
+) -> Result<()> {
+    let model = model.get()?;
+    let key = key.get("key of a property")?;
+    out.check()?;
+    let streams = model.streams.most.to_string();
+    let value = match key {
+        "SUPPORTED_PROPERTIES" => [&READ_ONLY[..], &Properties::of_model()].concat().join(" "),
+        "NETWORK_NAME" => model.contents.read.name.clone(),
+        "OPTIMAL_NUMBER_OF_INFER_REQUESTS" | "NUM_STREAMS" => streams,
+        "EXECUTION_DEVICES" => Device::Cpu.name().into(),
+        "INFERENCE_NUM_THREADS" => model.threads.to_string(),
+        "LOADED_FROM_CACHE" => "NO".into(),
+        "MULTI_DEVICE_PRIORITIES" if model.device == Device::Auto => Device::Cpu.name().into(),
+        key if Properties::of_model().contains(&key) || model.device == Device::Auto => {
+            let value = model.properties.get(Some(model.device), key);
+            value.ok_or_else(|| no_property(key))?
+        }
+        key => return Err(no_property(key)),
+    };
+    out.write(give_text(&value)?)
+}
+
+fn no_property(key: &str) -> Error {
+    Error::general(format_args!("a compiled model has no property {key:?}"))
+}
+
+pub(crate) fn export(model: Handle<CompiledModel>, path: Text) -> Result<()> {
+    let model = model.get()?;
+    let path = path.path("path of an export")?;
+    let doing = || format!("writing {}", path.display());
+    fs::write(&path, model.export()?).with_context(doing)?;
+    Ok(())
+}

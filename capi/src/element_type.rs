@@ -1,0 +1,119 @@
+//! The element types by their numbers in C.
+
+use tract_openvino_ir::document::ElementType;
+use tract_openvino_ir::internal::*;
+
+use crate::error::{Error, Result};
+use crate::types::ov_element_type_e;
+
+/// The types in the order of the header. The first number is the type that is not known.
+const TYPES: [Option<ElementType>; 26] = {
+    use ElementType::*;
+    [
+        None,
+        Some(Boolean),
+        Some(BF16),
+        Some(F16),
+        Some(F32),
+        Some(F64),
+        Some(I4),
+        Some(I8),
+        Some(I16),
+        Some(I32),
+        Some(I64),
+        Some(U1),
+        Some(U2),
+        Some(U3),
+        Some(U4),
+        Some(U6),
+        Some(U8),
+        Some(U16),
+        Some(U32),
+        Some(U64),
+        Some(NF4),
+        Some(F8E4M3),
+        Some(F8E5M2),
+        Some(String),
+        Some(F4E2M1),
+        Some(F8E8M0),
+    ]
+};
+
+/// The type of a number, or none for the one that stands for no known type.
+///
+/// # Errors
+///
+/// There is none of this number.
+pub(crate) fn from_c(number: ov_element_type_e) -> Result<Option<ElementType>> {
+    let unknown = || Error::invalid(format_args!("there is no element type {number}"));
+    TYPES.get(number as usize).copied().ok_or_else(unknown)
+}
+
+/// The number of a type.
+pub(crate) fn to_c(element_type: Option<ElementType>) -> ov_element_type_e {
+    TYPES.iter().position(|it| *it == element_type).unwrap_or(0) as ov_element_type_e
+}
+
+/// The type of tract's elements, if there are any such.
+pub(crate) fn datum_type(element_type: ElementType) -> Option<DatumType> {
+    Some(match element_type {
+        ElementType::Boolean => DatumType::Bool,
+        ElementType::F16 => DatumType::F16,
+        ElementType::F32 => DatumType::F32,
+        ElementType::F64 => DatumType::F64,
+        ElementType::I8 => DatumType::I8,
+        ElementType::I16 => DatumType::I16,
+        ElementType::I32 => DatumType::I32,
+        ElementType::I64 => DatumType::I64,
+        ElementType::U8 => DatumType::U8,
+        ElementType::U16 => DatumType::U16,
+        ElementType::U32 => DatumType::U32,
+        ElementType::U64 => DatumType::U64,
+        ElementType::String => DatumType::String,
+        _ => return None,
+    })
+}
+
+/// The type that programs see for one of tract's. Sizes that are computed are integers outside.
+pub(crate) fn of_datum_type(datum_type: DatumType) -> Option<ElementType> {
+    if datum_type.is_tdim() {
+        return Some(ElementType::I64);
+    }
+    let all = TYPES.iter().flatten().copied();
+    all.into_iter().find(|it| self::datum_type(*it) == Some(datum_type.unquantized()))
+}
+
+/// What one text takes in memory, as OpenVINO counts it.
+pub(crate) const STRING_BYTES: usize = 4 * size_of::<usize>();
+
+/// The bytes of so many elements.
+///
+/// # Errors
+///
+/// They are more than memory has.
+pub(crate) fn bytes(element_type: ElementType, shape: &[usize]) -> Result<usize> {
+    let bits = match element_type {
+        ElementType::String => 8 * STRING_BYTES,
+        other => other.bits(),
+    };
+    let count = volume(shape);
+    let bytes = count.and_then(|count| {
+        // Elements may be less than a byte.
+        let bits = (count as u128).checked_mul(bits as u128)?;
+        isize::try_from(bits.div_ceil(8)).ok()
+    });
+    let bytes = bytes.map(|bytes| bytes as usize);
+    bytes.ok_or_else(|| {
+        Error::general(format_args!(
+            "elements of type {element_type} in shape {shape:?} are too many"
+        ))
+    })
+}
+
+/// The product of sizes, if there may be so many.
+pub(crate) fn volume(shape: &[usize]) -> Option<usize> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1usize, |volume, size| volume.checked_mul(*size))
+}

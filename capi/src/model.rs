@@ -1,0 +1,509 @@
+//! A model, read from a file or from memory, and its shapes.
+
+use std::collections::BTreeMap;
+use std::ffi::c_char;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tract_openvino_ir::document::{self, ElementType, Graph};
+use tract_openvino_ir::internal::*;
+use tract_openvino_ir::tract_openvino::kernels::guard_downsamples;
+use tract_openvino_ir::tract_openvino::tract_onnx::pb::ModelProto;
+use tract_openvino_ir::tract_openvino::tract_onnx::{Onnx, onnx, prelude::InferenceModelExt};
+use tract_openvino_ir::tract_openvino::{
+    OpenVinoOptions, WithOpenVinoOptions, name_dimensions, restart_loops, set_input_shape,
+};
+use tract_openvino_ir::{IrProtoModel, Weights, WithOpenVinoIr};
+
+use crate::border::{Handle, List, Out, OutHandle, RawPartialShape, Text, give_text};
+use crate::element_type::of_datum_type;
+use crate::error::{Error, Result};
+use crate::handles::Object;
+use crate::port::{self, Port, PortHandle, PortOwner, Side};
+use crate::shape::{Dim, PartialShape};
+use crate::types::ov_status_e;
+
+/// A model that a program has read. Its shapes can be changed.
+#[derive(Debug)]
+pub(crate) struct Model(Mutex<Contents>);
+
+impl Object for Model {
+    const NAME: &'static str = "a model";
+}
+
+/// What a model is now. Others see what it was while it changes.
+#[derive(Debug, Clone)]
+pub(crate) struct Contents {
+    pub source: Arc<Source>,
+    /// The shapes that inputs were given, by their numbers.
+    pub shapes: BTreeMap<usize, PartialShape>,
+    pub read: Arc<ReadModel>,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct Source {
+    format: Format,
+    /// Where the bytes are, for an export.
+    pub origin: Origin,
+}
+
+#[derive(Debug)]
+enum Format {
+    Ir(IrProtoModel),
+    Onnx(ModelProto),
+}
+
+/// Where a model is from.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    Files { model: PathBuf, weights: Option<PathBuf> },
+    Memory { model: Arc<[u8]>, weights: Option<Arc<[u8]>> },
+}
+
+/// A model with these shapes.
+#[derive(Debug)]
+pub(crate) struct ReadModel {
+    pub name: String,
+    pub inputs: Vec<Port>,
+    pub outputs: Vec<Port>,
+    /// The model of tract, or why there is none: open dimensions may have to be given sizes.
+    pub typed: Result<TypedModel>,
+}
+
+impl Source {
+    /// Reads a file. Its name says what it is.
+    ///
+    /// # Errors
+    ///
+    /// It is not there, or no model.
+    pub fn of_file(model: &Path, weights: Option<&Path>) -> Result<Source> {
+        if !model.exists() {
+            return Err(Error::general(format_args!("there is no file {}", model.display())));
+        }
+        let extension = model.extension().and_then(|it| it.to_str()).unwrap_or_default();
+        let (format, weights) = match extension.to_ascii_lowercase().as_str() {
+            "xml" => {
+                let reader = match weights {
+                    Some(weights) => ir().with_weights(weights),
+                    None => ir(),
+                };
+                let weights =
+                    weights.map_or_else(|| model.with_extension("bin"), Path::to_path_buf);
+                let proto = reader.proto_model_for_path(model)?;
+                (Format::Ir(proto), Some(weights).filter(|it| it.exists()))
+            }
+            "onnx" => {
+                let doing = || format!("in {}", model.display());
+                (Format::Onnx(onnx_reader().proto_model_for_path(model).with_context(doing)?), None)
+            }
+            _ => {
+                return Err(Error::general(format_args!(
+                    "{} is no model that can be read: a model is a .xml file of OpenVINO IR or a .onnx file",
+                    model.display()
+                )));
+            }
+        };
+        Ok(Source { format, origin: Origin::Files { model: model.into(), weights } })
+    }
+
+    /// Reads the bytes of a file: those of IR begin with the first letter of XML.
+    ///
+    /// # Errors
+    ///
+    /// They are no model.
+    pub fn of_bytes(model: Arc<[u8]>, weights: Option<Arc<[u8]>>) -> Result<Source> {
+        let text = model.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&model);
+        let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+        let format = if first == Some(&b'<') {
+            let weights = weights.clone().map_or_else(
+                || Weights::absent("the model was read from memory without weights"),
+                Weights::from_bytes,
+            );
+            Format::Ir(ir().proto_model_for_bytes(&model, weights)?)
+        } else {
+            let proto = onnx_reader().proto_model_for_read(&mut &*model);
+            let proto = proto.context("this is neither OpenVINO IR nor a model of ONNX")?;
+            if proto.graph.as_ref().is_none_or(|graph| graph.output.is_empty()) {
+                return Err(Error::general(
+                    "this is neither OpenVINO IR nor a model of ONNX: it has no outputs",
+                ));
+            }
+            Format::Onnx(proto)
+        };
+        Ok(Source { format, origin: Origin::Memory { model, weights } })
+    }
+
+    /// The model with these shapes of inputs.
+    ///
+    /// # Errors
+    ///
+    /// It is not supported, or does not allow the shapes.
+    pub fn read(&self, shapes: &BTreeMap<usize, PartialShape>) -> Result<ReadModel> {
+        match &self.format {
+            Format::Ir(proto) => read_ir(proto, shapes),
+            Format::Onnx(proto) => read_onnx(proto, &self.origin, shapes),
+        }
+    }
+}
+
+fn read_ir(proto: &IrProtoModel, shapes: &BTreeMap<usize, PartialShape>) -> Result<ReadModel> {
+    let mut proto = proto.clone();
+    for (input, shape) in shapes {
+        let shape = document::PartialShape::parse(&shape.to_ir())?;
+        proto.document.set_input_shape(*input, &shape);
+    }
+    let graph = proto.document.graph();
+    let inputs = graph.parameters.iter().map(|layer| input_of_ir(graph, *layer));
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let typed = ir().model_for_proto_model(&proto);
+    if let Err(error) = typed {
+        // Sizes may make it one that can be read.
+        if inputs.iter().all(|port| !port.shape.is_open()) {
+            return Err(error.into());
+        }
+        let outputs = (0..graph.results.len()).map(|output| output_of_ir(graph, output, None));
+        return Ok(ReadModel {
+            name: proto.document.name().into(),
+            inputs,
+            outputs: outputs.collect(),
+            typed: Err(error.into()),
+        });
+    }
+    let typed = typed?;
+    let outputs = (0..graph.results.len())
+        .map(|output| Ok(output_of_ir(graph, output, Some(typed.output_fact(output)?))));
+    let outputs = outputs.collect::<Result<_>>()?;
+    Ok(ReadModel { name: proto.document.name().into(), inputs, outputs, typed: Ok(typed) })
+}
+
+fn input_of_ir(graph: &Graph, layer: usize) -> Result<Port> {
+    let layer = &graph.layers[layer];
+    let attribute = |name| layer.attributes.get(name).map(String::as_str).unwrap_or_default();
+    let shape = attribute("shape");
+    let shape = match document::PartialShape::leaves_rank_open(shape) {
+        true => None,
+        false => {
+            let shape = document::PartialShape::parse(shape);
+            let shape = shape.with_context(|| format!("in {layer}"))?;
+            let dim = |dim: &document::Dimension| Dim {
+                min: dim.min as i64,
+                max: dim.max.map(|max| max as i64),
+            };
+            Some(shape.dims().iter().map(dim).collect())
+        }
+    };
+    let names = layer.outputs.first().map(|port| port.names.clone()).unwrap_or_default();
+    Ok(Port {
+        names: sorted(names),
+        aliases: vec![],
+        element_type: ElementType::from_text(attribute("element_type")),
+        shape: PartialShape(shape),
+    })
+}
+
+/// An output, with the fact of it in the model of tract if there is one. The sizes in the file are hints only.
+fn output_of_ir(graph: &Graph, output: usize, fact: Option<&TypedFact>) -> Port {
+    let result = &graph.layers[graph.results[output]];
+    let source = result.inputs.first().map(|source| graph.output(*source));
+    let names = source.map(|port| port.names.clone()).unwrap_or_default();
+    let dims = source.map(|port| port.dims.clone()).unwrap_or_default();
+    let shape = match fact {
+        Some(fact) => fact.shape.iter().map(Dim::of_tdim).collect(),
+        None => {
+            let dim = |dim: &Option<usize>| dim.map_or(Dim::OPEN, |size| Dim::fixed(size as i64));
+            dims.iter().map(dim).collect()
+        }
+    };
+    let element_type = source.and_then(|port| port.element_type);
+    let element_type = element_type.or_else(|| of_datum_type(fact?.datum_type));
+    let (names, aliases) = match result.output_names.is_empty() {
+        true => (names, vec![]),
+        false => (result.output_names.clone(), names),
+    };
+    Port { names: sorted(names), aliases, element_type, shape: PartialShape(Some(shape)) }
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort();
+    names
+}
+
+fn onnx_reader() -> Onnx {
+    let options = OpenVinoOptions::default().with_standard_gather(true);
+    onnx().with_openvino_options(options).with_openvino_ir()
+}
+
+/// Reads a model of ONNX. The shapes that it declares between its nodes are ignored if it cannot be typed with them.
+fn read_onnx(
+    proto: &ModelProto,
+    origin: &Origin,
+    shapes: &BTreeMap<usize, PartialShape>,
+) -> Result<ReadModel> {
+    let mut proto = proto.clone();
+    name_dimensions(&mut proto);
+    let folder = match origin {
+        Origin::Files { model, .. } => model.parent().and_then(Path::to_str),
+        Origin::Memory { .. } => None,
+    };
+    let reader = onnx_reader();
+    let typed = typed_onnx(&reader, &proto, folder, shapes).or_else(|error| {
+        let without = reader.with_ignore_value_info(true);
+        typed_onnx(&without, &proto, folder, shapes).map_err(|_| error)
+    })?;
+    let graph = proto.graph.as_ref().context("the model of ONNX has no graph")?;
+    let port = |name: String, fact: &TypedFact| Port {
+        names: vec![name],
+        aliases: vec![],
+        element_type: of_datum_type(fact.datum_type),
+        shape: PartialShape(Some(fact.shape.iter().map(Dim::of_tdim).collect())),
+    };
+    let mut inputs = vec![];
+    for (number, outlet) in typed.inputs.iter().enumerate() {
+        let node = typed.node(outlet.node);
+        let name = typed.outlet_label(*outlet).unwrap_or(&node.name);
+        let mut port = port(name.into(), typed.input_fact(number)?);
+        // As it was asked for: tract knows no ranges.
+        if let Some(shape) = shapes.get(&number) {
+            port.shape = shape.clone();
+        }
+        inputs.push(port);
+    }
+    let mut outputs = vec![];
+    for (number, output) in graph.output.iter().enumerate() {
+        outputs.push(port(output.name.clone(), typed.output_fact(number)?));
+    }
+    Ok(ReadModel { name: graph.name.clone(), inputs, outputs, typed: Ok(typed) })
+}
+
+fn typed_onnx(
+    reader: &Onnx,
+    proto: &ModelProto,
+    folder: Option<&str>,
+    shapes: &BTreeMap<usize, PartialShape>,
+) -> Result<TypedModel> {
+    let parsed = reader.parse(proto, folder)?;
+    let unresolved = parsed.unresolved_inputs;
+    if !unresolved.is_empty() {
+        let names = unresolved.join(", ");
+        return Err(Error::general(format_args!(
+            "nodes have inputs that nothing computes: {names}"
+        )));
+    }
+    let mut model = parsed.model;
+    for (number, shape) in shapes {
+        let dims = shape.0.as_ref().context("the rank of an input of ONNX must be known")?;
+        let dims = dims.iter().enumerate().map(|(axis, dim)| match dim.size() {
+            Some(size) => size.to_string(),
+            None => format!("input_{number}_{axis}"),
+        });
+        let text = dims.collect::<Vec<_>>().join(",");
+        set_input_shape(&mut model, *number, &format!("{number}"), &text)?;
+    }
+    let mut model = model.into_typed()?;
+    restart_loops(&mut model);
+    guard_downsamples(&mut model)?;
+    Ok(model)
+}
+
+impl Model {
+    /// # Errors
+    ///
+    /// The model is not supported.
+    pub fn new(source: Source) -> Result<Model> {
+        let read = Arc::new(source.read(&BTreeMap::new())?);
+        let source = Arc::new(source);
+        Ok(Model(Mutex::new(Contents { source, shapes: BTreeMap::new(), read })))
+    }
+
+    /// A model that is what another one is now.
+    pub fn of(contents: Contents) -> Model {
+        Model(Mutex::new(contents))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it is now.
+    pub fn contents(&self) -> Contents {
+        self.lock().clone()
+    }
+
+    pub fn ports(&self, side: Side) -> Vec<Port> {
+        let read = self.lock().read.clone();
+        match side {
+            Side::Input => read.inputs.clone(),
+            Side::Output => read.outputs.clone(),
+        }
+    }
+
+    /// Gives inputs other shapes. After an error it has those that it had.
+    ///
+    /// # Errors
+    ///
+    /// The model does not allow them.
+    fn reshape(&self, shapes: impl IntoIterator<Item = (usize, PartialShape)>) -> Result<()> {
+        // Nothing else changes it meanwhile.
+        let mut contents = self.lock();
+        let mut all = contents.shapes.clone();
+        for (input, shape) in shapes {
+            if shape.0.is_none() {
+                return Err(Error::not_implemented(
+                    "the number of dimensions of an input must be known",
+                ));
+            }
+            all.insert(input, shape);
+        }
+        let read = contents.source.read(&all)?;
+        if let (Err(error), Ok(_)) = (&read.typed, &contents.read.typed) {
+            return Err(error.clone());
+        }
+        contents.shapes = all;
+        contents.read = Arc::new(read);
+        Ok(())
+    }
+}
+
+/// The answer to an index that is too large.
+fn beyond(text: String) -> Error {
+    Error::new(ov_status_e::UNKNOW_EXCEPTION, text)
+}
+
+// What the functions of the interface do.
+
+pub(crate) fn free(model: Handle<Model>) -> Result<()> {
+    model.free().map(drop)
+}
+
+pub(crate) fn size(model: Handle<Model>, side: Side, out: Out<usize>) -> Result<()> {
+    out.check()?;
+    out.write(model.get()?.ports(side).len())
+}
+
+pub(crate) fn only_port(
+    model: Handle<Model>,
+    side: Side,
+    out: OutHandle<PortHandle>,
+) -> Result<()> {
+    PortOwner::Model(model.get()?).only(side, out)
+}
+
+pub(crate) fn port_by_index(
+    model: Handle<Model>,
+    side: Side,
+    index: usize,
+    out: OutHandle<PortHandle>,
+) -> Result<()> {
+    PortOwner::Model(model.get()?).by_index(side, index, beyond, out)
+}
+
+pub(crate) fn port_by_name(
+    model: Handle<Model>,
+    side: Side,
+    name: Text,
+    out: OutHandle<PortHandle>,
+) -> Result<()> {
+    PortOwner::Model(model.get()?).by_name(side, name.get("name of a tensor")?, out)
+}
+
+pub(crate) fn is_dynamic(model: Handle<Model>) -> Result<bool> {
+    let model = model.get()?;
+    let sides = [Side::Input, Side::Output];
+    Ok(sides.iter().any(|side| model.ports(*side).iter().any(|port| port.shape.is_open())))
+}
+
+pub(crate) fn get_friendly_name(model: Handle<Model>, out: Out<*mut c_char>) -> Result<()> {
+    out.check()?;
+    out.write(give_text(&model.get()?.contents().read.name)?)
+}
+
+/// What is given a shape: an input by its name, its number, or a port.
+trait ReshapeKey {
+    fn input(&self, model: &Arc<Model>) -> Result<usize>;
+}
+
+impl ReshapeKey for Text {
+    fn input(&self, model: &Arc<Model>) -> Result<usize> {
+        port::index_of(&model.ports(Side::Input), Side::Input, self.get("name of a tensor")?)
+    }
+}
+
+impl ReshapeKey for usize {
+    fn input(&self, model: &Arc<Model>) -> Result<usize> {
+        let count = model.ports(Side::Input).len();
+        if *self >= count {
+            return Err(beyond(format!("there is no input {self}: the model has {count}")));
+        }
+        Ok(*self)
+    }
+}
+
+impl ReshapeKey for Handle<PortHandle> {
+    fn input(&self, model: &Arc<Model>) -> Result<usize> {
+        let port = self.get()?;
+        let is_of_model = matches!(&port.owner, PortOwner::Model(it) if Arc::ptr_eq(it, model));
+        if !is_of_model || port.side != Side::Input {
+            return Err(Error::general("the port is no input of this model"));
+        }
+        Ok(port.index)
+    }
+}
+
+fn reshape<K: ReshapeKey>(
+    model: Handle<Model>,
+    keys: List<K>,
+    shapes: List<RawPartialShape>,
+) -> Result<()> {
+    let model = model.get()?;
+    let (keys, shapes) = (keys.get("inputs")?, shapes.get("shapes")?);
+    if keys.is_empty() {
+        return Err(Error::invalid("there are no shapes"));
+    }
+    let mut all = vec![];
+    for (key, shape) in keys.iter().zip(shapes) {
+        all.push((key.input(&model)?, shape.get()?));
+    }
+    model.reshape(all)
+}
+
+pub(crate) fn reshape_by_names(
+    model: Handle<Model>,
+    names: List<Text>,
+    shapes: List<RawPartialShape>,
+) -> Result<()> {
+    reshape(model, names, shapes)
+}
+
+pub(crate) fn reshape_by_numbers(
+    model: Handle<Model>,
+    numbers: List<usize>,
+    shapes: List<RawPartialShape>,
+) -> Result<()> {
+    reshape(model, numbers, shapes)
+}
+
+pub(crate) fn reshape_by_ports(
+    model: Handle<Model>,
+    ports: List<Handle<PortHandle>>,
+    shapes: List<RawPartialShape>,
+) -> Result<()> {
+    reshape(model, ports, shapes)
+}
+
+pub(crate) fn reshape_input(
+    model: Handle<Model>,
+    name: Text,
+    shape: RawPartialShape,
+) -> Result<()> {
+    let model = model.get()?;
+    let input = name.input(&model)?;
+    model.reshape([(input, shape.get()?)])
+}
+
+/// The first input, also of a model with several.
+pub(crate) fn reshape_first(model: Handle<Model>, shape: RawPartialShape) -> Result<()> {
+    let model = model.get()?;
+    let input = 0usize.input(&model)?;
+    model.reshape([(input, shape.get()?)])
+}
