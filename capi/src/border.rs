@@ -21,8 +21,6 @@ use tract_openvino_ir::internal::*;
 
 use crate::error::{self, Error, Result};
 use crate::handles::{self, Object};
-use crate::infer_request::Which;
-use crate::port::{PortHandle, Side};
 use crate::types::*;
 
 // Calls.
@@ -99,39 +97,12 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(Side, usize, i32, u32, i64, f32, ov_dimension_t, *const c_void);
+as_it_is!(usize, i32, u32, i64, f32, ov_dimension_t, *const c_void);
 
 /// The Rust object behind an opaque type of the headers.
 pub(crate) trait Opaque {
     type Object: Object;
 }
-
-macro_rules! opaque {
-    ($($c:ident: $object:ty),* $(,)?) => {
-        $(impl Opaque for $c {
-            type Object = $object;
-        })*
-    };
-}
-
-opaque!(
-    ov_core_t: crate::core::Core,
-    ov_model_t: crate::model::Model,
-    ov_compiled_model_t: crate::compiled_model::CompiledModel,
-    ov_infer_request_t: crate::infer_request::InferRequest,
-    ov_tensor_t: crate::tensor::Tensor,
-    ov_layout_t: crate::layout::Layout,
-    // Programs pass either kind for the other.
-    ov_output_port_t: PortHandle,
-    ov_output_const_port_t: PortHandle,
-    ov_preprocess_prepostprocessor_t: crate::preprocess::PrePostProcessor,
-    ov_preprocess_input_info_t: crate::preprocess::InputInfo,
-    ov_preprocess_input_tensor_info_t: crate::preprocess::InputTensorInfo,
-    ov_preprocess_input_model_info_t: crate::preprocess::InputModelInfo,
-    ov_preprocess_preprocess_steps_t: crate::preprocess::Steps,
-    ov_preprocess_output_info_t: crate::preprocess::OutputInfo,
-    ov_preprocess_output_tensor_info_t: crate::preprocess::OutputTensorInfo,
-);
 
 /// A pointer to an object.
 pub(crate) struct Handle<T> {
@@ -175,34 +146,6 @@ impl<T: Object> Handle<T> {
 
     pub fn is_null(&self) -> bool {
         self.number == 0
-    }
-}
-
-// Which tensor of a request: by its name, its port, its number on a side, or as the only one of a side.
-
-impl FromC<*const c_char> for Which {
-    unsafe fn from_c(name: *const c_char) -> Which {
-        // SAFETY: as the contract of this function says.
-        Which::Name(unsafe { Text::from_c(name) })
-    }
-}
-
-impl<C: Opaque<Object = PortHandle>> FromC<*const C> for Which {
-    unsafe fn from_c(port: *const C) -> Which {
-        // SAFETY: as the contract of this function says.
-        Which::Port(unsafe { Handle::from_c(port) })
-    }
-}
-
-impl FromC<(Side, usize)> for Which {
-    unsafe fn from_c((side, index): (Side, usize)) -> Which {
-        Which::Index(side, index)
-    }
-}
-
-impl FromC<Side> for Which {
-    unsafe fn from_c(side: Side) -> Which {
-        Which::Only(side)
     }
 }
 
@@ -458,11 +401,21 @@ pub(crate) enum PropertyValue {
     Other,
 }
 
+/// The keys of properties whose values are no texts.
+const OTHER_VALUES: [&[u8]; 6] = [
+    b"CACHE_ENCRYPTION_CALLBACKS",
+    b"OCL_CONTEXT",
+    b"OCL_QUEUE",
+    b"VA_DEVICE",
+    b"MEM_HANDLE",
+    b"DEV_OBJECT_HANDLE",
+];
+
 impl FromC<ov_property_t> for Property {
     unsafe fn from_c(property: ov_property_t) -> Self {
         // SAFETY: as the contract of this function says.
         let key = unsafe { Text::from_c(property.key) };
-        let is_text = !key.0.as_deref().is_some_and(crate::property::has_other_value);
+        let is_text = !key.0.as_deref().is_some_and(|key| OTHER_VALUES.contains(&key));
         // SAFETY: its key says that it leads to a text, or it is null.
         let value = is_text.then(|| unsafe { Text::from_c(property.value) });
         Property { key, value: value.map_or(PropertyValue::Other, PropertyValue::Text) }
@@ -565,24 +518,6 @@ impl Callback {
             // SAFETY: the program gave both for this call.
             unsafe { function(self.argument) };
         }
-    }
-}
-
-/// A function of a program that takes messages.
-pub(crate) type LogCallback = ov_util_log_callback_func;
-
-impl FromC<LogCallback> for LogCallback {
-    unsafe fn from_c(function: LogCallback) -> Self {
-        function
-    }
-}
-
-/// Calls it with a text.
-#[allow(dead_code)]
-pub(crate) fn log(callback: LogCallback, text: &CStr) {
-    if let Some(function) = callback {
-        // SAFETY: the program gave it for this call.
-        unsafe { function(text.as_ptr()) };
     }
 }
 
@@ -812,5 +747,61 @@ impl Memory {
         assert!(bytes <= self.bytes);
         // SAFETY: there are so many.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), bytes) }.to_vec()
+    }
+}
+
+/// A text as the C++ library of GNU has it, which is where OpenVINO's programs find the texts of a tensor.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct CxxString {
+    start: *const u8,
+    len: usize,
+    /// A short text is here, with a 0 at its end; of a long one the room that it has.
+    buffer: [u8; 16],
+}
+
+/// What one text takes in the memory of a tensor, as OpenVINO counts it.
+pub(crate) const STRING_BYTES: usize = size_of::<CxxString>();
+
+/// Texts as programs read them: they must not write there.
+pub(crate) struct CxxStrings {
+    strings: Block,
+    _long: Vec<Box<[u8]>>,
+}
+
+impl std::fmt::Debug for CxxStrings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("CxxStrings").field(&self.strings.start).finish()
+    }
+}
+
+impl CxxStrings {
+    /// # Errors
+    ///
+    /// There is no memory.
+    pub fn of(texts: &[String]) -> Result<CxxStrings> {
+        let empty = CxxString { start: std::ptr::null(), len: 0, buffer: [0; 16] };
+        let strings = Block::of(&vec![empty; texts.len()], vec![])?;
+        let mut long = vec![];
+        for (number, text) in texts.iter().enumerate() {
+            // SAFETY: there are as many in the block as there are texts, and nothing else refers to them yet.
+            let string = unsafe { &mut *strings.pointer::<CxxString>().add(number) };
+            string.len = text.len();
+            if text.len() < string.buffer.len() {
+                string.buffer[..text.len()].copy_from_slice(text.as_bytes());
+                string.start = string.buffer.as_ptr();
+            } else {
+                let with_end = [text.as_bytes(), &[0]].concat().into_boxed_slice();
+                string.start = with_end.as_ptr();
+                string.buffer[..size_of::<usize>()].copy_from_slice(&text.len().to_ne_bytes());
+                long.push(with_end);
+            }
+        }
+        Ok(CxxStrings { strings, _long: long })
+    }
+
+    /// Where they are.
+    pub fn address(&self) -> *mut c_void {
+        self.strings.pointer()
     }
 }

@@ -13,9 +13,8 @@ use tract_openvino_ir::tract_openvino::kernels::{KernelsRunnable, WithKernels};
 use crate::border::{Handle, List, Out, OutHandle, Property, Text, give_text};
 use crate::error::{Error, Result};
 use crate::handles::Object;
-use crate::infer_request::InferRequest;
 use crate::model::{Contents, Model, Origin, Source};
-use crate::port::{Port, PortHandle, PortOwner, Side};
+use crate::port::{self, HasPorts, Port, PortHandle, Side};
 use crate::property::{self, Device, Properties};
 use crate::shape::{Dim, PartialShape};
 
@@ -83,7 +82,8 @@ impl CompiledModel {
         })
     }
 
-    pub fn ports(&self, side: Side) -> &[Port] {
+    /// Its inputs or its outputs.
+    pub fn sides(&self, side: Side) -> &[Port] {
         match side {
             Side::Input => &self.contents.read.inputs,
             Side::Output => &self.contents.read.outputs,
@@ -92,13 +92,7 @@ impl CompiledModel {
 
     /// Whether a port of a model is one of this one, which was compiled from it.
     pub fn is_port(&self, port: &PortHandle) -> bool {
-        let is_same = match &port.owner {
-            PortOwner::Compiled(model) => {
-                Arc::ptr_eq(&model.contents.source, &self.contents.source)
-            }
-            PortOwner::Model(model) => Arc::ptr_eq(&model.contents().source, &self.contents.source),
-        };
-        is_same && port.index < self.ports(port.side).len()
+        port.owner.origin() == self.origin() && port.index < self.sides(port.side).len()
     }
 
     /// Whether requests measure their nodes.
@@ -113,6 +107,16 @@ impl CompiledModel {
     /// There is no thread for it.
     pub fn start(&self, job: Job) -> Result<()> {
         self.streams.start(job)
+    }
+}
+
+impl HasPorts for CompiledModel {
+    fn ports(&self, side: Side) -> Vec<Port> {
+        self.sides(side).to_vec()
+    }
+
+    fn origin(&self) -> usize {
+        self.contents.source.origin_number()
     }
 }
 
@@ -334,7 +338,7 @@ pub(crate) fn free(model: Handle<CompiledModel>) -> Result<()> {
 
 pub(crate) fn size(model: Handle<CompiledModel>, side: Side, out: Out<usize>) -> Result<()> {
     out.check()?;
-    out.write(model.get()?.ports(side).len())
+    out.write(model.get()?.sides(side).len())
 }
 
 pub(crate) fn only_port(
@@ -342,7 +346,7 @@ pub(crate) fn only_port(
     side: Side,
     out: OutHandle<PortHandle>,
 ) -> Result<()> {
-    PortOwner::Compiled(model.get()?).only(side, out)
+    port::the_only(model.get()?, side, out)
 }
 
 pub(crate) fn port_by_index(
@@ -351,7 +355,7 @@ pub(crate) fn port_by_index(
     index: usize,
     out: OutHandle<PortHandle>,
 ) -> Result<()> {
-    PortOwner::Compiled(model.get()?).by_index(side, index, Error::general, out)
+    port::by_index(model.get()?, side, index, Error::general, out)
 }
 
 pub(crate) fn port_by_name(
@@ -360,21 +364,13 @@ pub(crate) fn port_by_name(
     name: Text,
     out: OutHandle<PortHandle>,
 ) -> Result<()> {
-    PortOwner::Compiled(model.get()?).by_name(side, name.get("name of a tensor")?, out)
+    port::by_name(model.get()?, side, name.get("name of a tensor")?, out)
 }
 
 /// The model as it was compiled: it says the same of inputs and outputs as that which runs.
 pub(crate) fn get_runtime_model(model: Handle<CompiledModel>, out: OutHandle<Model>) -> Result<()> {
     out.check()?;
     out.write(Model::of(model.get()?.contents.clone()))
-}
-
-pub(crate) fn create_infer_request(
-    model: Handle<CompiledModel>,
-    out: OutHandle<InferRequest>,
-) -> Result<()> {
-    out.check()?;
-    out.write(InferRequest::new(model.get()?)?)
 }
 
 pub(crate) fn set_properties(

@@ -3,6 +3,7 @@
 use tract_openvino_ir::document::ElementType;
 use tract_openvino_ir::internal::*;
 
+use crate::border::STRING_BYTES;
 use crate::error::{Error, Result};
 use crate::types::ov_element_type_e;
 
@@ -82,9 +83,6 @@ pub(crate) fn of_datum_type(datum_type: DatumType) -> Option<ElementType> {
     let all = TYPES.iter().flatten().copied();
     all.into_iter().find(|it| self::datum_type(*it) == Some(datum_type.unquantized()))
 }
-
-/// What one text takes in memory, as OpenVINO counts it.
-pub(crate) const STRING_BYTES: usize = 4 * size_of::<usize>();
 
 /// The bytes of so many elements.
 ///

@@ -8,12 +8,75 @@
 use std::ffi::{c_char, c_void};
 use std::ptr::null;
 
-use crate::border::{self, FromC};
-use crate::port::Side;
+use crate::border::{self, FromC, Handle, Opaque, Text};
+use crate::infer_request::Which;
+use crate::port::{PortHandle, Side};
 use crate::types::*;
 use crate::{
     compiled_model, core, error, infer_request, layout, model, port, preprocess, shape, tensor,
 };
+
+/// The Rust object behind each opaque type of the headers.
+macro_rules! opaque {
+    ($($c:ident: $object:ty),* $(,)?) => {
+        $(impl Opaque for $c {
+            type Object = $object;
+        })*
+    };
+}
+
+opaque!(
+    ov_core_t: core::Core,
+    ov_model_t: model::Model,
+    ov_compiled_model_t: compiled_model::CompiledModel,
+    ov_infer_request_t: infer_request::InferRequest,
+    ov_tensor_t: tensor::Tensor,
+    ov_layout_t: layout::Layout,
+    // Programs pass either kind for the other.
+    ov_output_port_t: PortHandle,
+    ov_output_const_port_t: PortHandle,
+    ov_preprocess_prepostprocessor_t: preprocess::PrePostProcessor,
+    ov_preprocess_input_info_t: preprocess::InputInfo,
+    ov_preprocess_input_tensor_info_t: preprocess::InputTensorInfo,
+    ov_preprocess_input_model_info_t: preprocess::InputModelInfo,
+    ov_preprocess_preprocess_steps_t: preprocess::Steps,
+    ov_preprocess_output_info_t: preprocess::OutputInfo,
+    ov_preprocess_output_tensor_info_t: preprocess::OutputTensorInfo,
+);
+
+// Which tensor of a request: by its name, its port, its number on a side, or as the only one of a side.
+
+impl FromC<*const c_char> for Which {
+    unsafe fn from_c(name: *const c_char) -> Which {
+        // SAFETY: as the contract of this function says.
+        Which::Name(unsafe { Text::from_c(name) })
+    }
+}
+
+impl<C: Opaque<Object = PortHandle>> FromC<*const C> for Which {
+    unsafe fn from_c(port: *const C) -> Which {
+        // SAFETY: as the contract of this function says.
+        Which::Port(unsafe { Handle::from_c(port) })
+    }
+}
+
+impl FromC<(Side, usize)> for Which {
+    unsafe fn from_c((side, index): (Side, usize)) -> Which {
+        Which::Index(side, index)
+    }
+}
+
+impl FromC<Side> for Side {
+    unsafe fn from_c(side: Side) -> Side {
+        side
+    }
+}
+
+impl FromC<Side> for Which {
+    unsafe fn from_c(side: Side) -> Which {
+        Which::Only(side)
+    }
+}
 
 /// Calls a function with these arguments, and answers with its status.
 macro_rules! status {
@@ -638,7 +701,7 @@ pub unsafe extern "C" fn ov_compiled_model_create_infer_request(
     compiled_model: *const ov_compiled_model_t,
     infer_request: *mut *mut ov_infer_request_t,
 ) -> ov_status_e {
-    status!(compiled_model::create_infer_request(compiled_model, infer_request))
+    status!(infer_request::create(compiled_model, infer_request))
 }
 
 variadic!(ov_compiled_model_set_property(_compiled_model: *const ov_compiled_model_t), tract_variadic_compiled_model_set_property);
@@ -1234,17 +1297,17 @@ pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_element_type(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_color_format(
     _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
-    _color_format: ov_color_format_e,
+    _colorFormat: ov_color_format_e,
 ) -> ov_status_e {
     border::status(preprocess::not_there)
 }
 
-variadic!(ov_preprocess_input_tensor_info_set_color_format_with_subname(_preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t, _color_format: ov_color_format_e, _sub_names_size: usize), tract_variadic_preprocess_set_color_format_with_subname);
+variadic!(ov_preprocess_input_tensor_info_set_color_format_with_subname(_preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t, _colorFormat: ov_color_format_e, _sub_names_size: usize), tract_variadic_preprocess_set_color_format_with_subname);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_color_format_with_subnames(
     _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
-    _color_format: ov_color_format_e,
+    _colorFormat: ov_color_format_e,
     _sub_names_size: usize,
     _sub_names: *const *const c_char,
 ) -> ov_status_e {
@@ -1279,7 +1342,7 @@ pub unsafe extern "C" fn ov_preprocess_preprocess_steps_convert_element_type(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_convert_color(
     _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
-    _color_format: ov_color_format_e,
+    _colorFormat: ov_color_format_e,
 ) -> ov_status_e {
     border::status(preprocess::not_there)
 }

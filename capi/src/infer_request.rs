@@ -66,7 +66,7 @@ impl InferRequest {
     /// An input or output is of a type that no tensor has.
     pub fn new(model: Arc<CompiledModel>) -> Result<InferRequest> {
         let tensors = |side: Side| {
-            let tensors = model.ports(side).iter().map(|port| {
+            let tensors = model.sides(side).iter().map(|port| {
                 let element_type = port.element_type;
                 let open = || Error::general("the type of an input or output is not known");
                 let element_type = element_type.ok_or_else(open)?;
@@ -148,7 +148,7 @@ impl Request {
     /// Runs the model.
     fn run(&self, begun: &mut Begun) -> Result<()> {
         let mut inputs = tvec!();
-        let ports = self.model.ports(Side::Input).iter();
+        let ports = self.model.sides(Side::Input).iter();
         for (number, (tensor, port)) in begun.inputs.iter().zip(ports).enumerate() {
             let shape = tensor.shape();
             if !port.shape.allows(&shape) {
@@ -282,7 +282,7 @@ impl Request {
     /// The port of a name, on either side.
     fn by_name(&self, name: &str) -> Result<(Side, usize)> {
         let find = |side: Side| {
-            let ports = self.model.ports(side);
+            let ports = self.model.sides(side);
             let of = |port: &&port::Port| port.has_name(name);
             let known_as = |port: &&port::Port| port.aliases.iter().any(|it| it == name);
             let at = ports.iter().position(|port| of(&port));
@@ -291,13 +291,13 @@ impl Request {
         };
         find(Side::Input).or_else(|| find(Side::Output)).ok_or_else(|| {
             let sides = [Side::Input, Side::Output];
-            let ports = sides.iter().flat_map(|side| self.model.ports(*side));
+            let ports = sides.iter().flat_map(|side| self.model.sides(*side));
             port::no_port(ports, "input or output", name)
         })
     }
 
     fn by_index(&self, side: Side, index: usize) -> Result<(Side, usize)> {
-        let (count, name) = (self.model.ports(side).len(), side.name());
+        let (count, name) = (self.model.sides(side).len(), side.name());
         if index >= count {
             let text = format_args!("there is no {name} {index}: the model has {count}");
             return Err(Error::general(text));
@@ -320,7 +320,7 @@ impl Which {
             Which::Name(name) => request.by_name(name.get("name of a tensor")?),
             Which::Index(side, index) => request.by_index(*side, *index),
             Which::Only(side) => {
-                port::only(request.model.ports(*side).len(), *side)?;
+                port::only(request.model.sides(*side).len(), *side)?;
                 Ok((*side, 0))
             }
             Which::Port(port) => {
@@ -336,6 +336,11 @@ impl Which {
 
 // What the functions of the interface do.
 
+pub(crate) fn create(model: Handle<CompiledModel>, out: OutHandle<InferRequest>) -> Result<()> {
+    out.check()?;
+    out.write(InferRequest::new(model.get()?)?)
+}
+
 pub(crate) fn set_tensor(
     request: Handle<InferRequest>,
     which: Which,
@@ -345,7 +350,7 @@ pub(crate) fn set_tensor(
     let tensor = tensor.get()?;
     let (side, index) = which.find(request)?;
     let mut state = request.idle()?;
-    let port = &request.model.ports(side)[index];
+    let port = &request.model.sides(side)[index];
     let (name, element_type, shape) = (side.name(), tensor.element_type(), tensor.shape());
     if port.element_type != Some(element_type) {
         let expected = port.element_type.map_or("unknown".into(), |it| it.to_string());

@@ -5,7 +5,7 @@
 //!
 //! # How it is built
 //!
-//! A call passes through these files from top to bottom.
+//! A call passes through these files from top to bottom. A file imports only from those below it: `.ci/imports.py` checks that.
 //!
 //! | file | what it decides |
 //! |---|---|
@@ -22,10 +22,10 @@
 //! | `tensor.rs` | tensors |
 //! | `shape.rs` | shapes with and without open dimensions |
 //! | `element_type.rs` | the element types by their numbers in C |
-//! | `handles.rs` | what a pointer that a program holds stands for |
 //! | `border.rs` | what crosses the border: arguments, results, memory, panics |
-//! | `types.rs` | the types of the headers |
+//! | `handles.rs` | what a pointer that a program holds stands for |
 //! | `error.rs` | errors: a status and a text |
+//! | `types.rs` | the types of the headers |
 //!
 //! `unsafe` code is in `exports.rs`, `border.rs` and the statics of `property.rs`, and refused elsewhere.
 

@@ -19,7 +19,7 @@ use crate::border::{Handle, List, Out, OutHandle, RawPartialShape, Text, give_te
 use crate::element_type::of_datum_type;
 use crate::error::{Error, Result};
 use crate::handles::Object;
-use crate::port::{self, Port, PortHandle, PortOwner, Side};
+use crate::port::{self, HasPorts, Port, PortHandle, Side};
 use crate::shape::{Dim, PartialShape};
 use crate::types::ov_status_e;
 
@@ -72,6 +72,11 @@ pub(crate) struct ReadModel {
 }
 
 impl Source {
+    /// A number that no other source has while this one is there.
+    pub fn origin_number(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self).addr()
+    }
+
     /// Reads a file. Its name says what it is.
     ///
     /// # Errors
@@ -330,14 +335,6 @@ impl Model {
         self.lock().clone()
     }
 
-    pub fn ports(&self, side: Side) -> Vec<Port> {
-        let read = self.lock().read.clone();
-        match side {
-            Side::Input => read.inputs.clone(),
-            Side::Output => read.outputs.clone(),
-        }
-    }
-
     /// Gives inputs other shapes. After an error it has those that it had.
     ///
     /// # Errors
@@ -365,6 +362,20 @@ impl Model {
     }
 }
 
+impl HasPorts for Model {
+    fn ports(&self, side: Side) -> Vec<Port> {
+        let read = self.lock().read.clone();
+        match side {
+            Side::Input => read.inputs.clone(),
+            Side::Output => read.outputs.clone(),
+        }
+    }
+
+    fn origin(&self) -> usize {
+        self.lock().source.origin_number()
+    }
+}
+
 /// The answer to an index that is too large.
 fn beyond(text: String) -> Error {
     Error::new(ov_status_e::UNKNOW_EXCEPTION, text)
@@ -386,7 +397,7 @@ pub(crate) fn only_port(
     side: Side,
     out: OutHandle<PortHandle>,
 ) -> Result<()> {
-    PortOwner::Model(model.get()?).only(side, out)
+    port::the_only(model.get()?, side, out)
 }
 
 pub(crate) fn port_by_index(
@@ -395,7 +406,7 @@ pub(crate) fn port_by_index(
     index: usize,
     out: OutHandle<PortHandle>,
 ) -> Result<()> {
-    PortOwner::Model(model.get()?).by_index(side, index, beyond, out)
+    port::by_index(model.get()?, side, index, beyond, out)
 }
 
 pub(crate) fn port_by_name(
@@ -404,7 +415,7 @@ pub(crate) fn port_by_name(
     name: Text,
     out: OutHandle<PortHandle>,
 ) -> Result<()> {
-    PortOwner::Model(model.get()?).by_name(side, name.get("name of a tensor")?, out)
+    port::by_name(model.get()?, side, name.get("name of a tensor")?, out)
 }
 
 pub(crate) fn is_dynamic(model: Handle<Model>) -> Result<bool> {
@@ -442,7 +453,7 @@ impl ReshapeKey for usize {
 impl ReshapeKey for Handle<PortHandle> {
     fn input(&self, model: &Arc<Model>) -> Result<usize> {
         let port = self.get()?;
-        let is_of_model = matches!(&port.owner, PortOwner::Model(it) if Arc::ptr_eq(it, model));
+        let is_of_model = Arc::as_ptr(&port.owner).addr() == Arc::as_ptr(model).addr();
         if !is_of_model || port.side != Side::Input {
             return Err(Error::general("the port is no input of this model"));
         }

@@ -6,11 +6,9 @@ use std::sync::Arc;
 use tract_openvino_ir::document::ElementType;
 
 use crate::border::{Handle, Out, OutHandle, give_text};
-use crate::compiled_model::CompiledModel;
 use crate::element_type;
 use crate::error::{Error, Result};
 use crate::handles::Object;
-use crate::model::Model;
 use crate::shape::{PartialShape, shape_to_c};
 use crate::types::{ov_element_type_e, ov_partial_shape_t, ov_shape_t};
 
@@ -47,16 +45,17 @@ impl Side {
     }
 }
 
-/// What has ports.
-#[derive(Clone)]
-pub(crate) enum PortOwner {
-    Model(Arc<Model>),
-    Compiled(Arc<CompiledModel>),
+/// What has ports: a model, or one that is compiled.
+pub(crate) trait HasPorts: Send + Sync {
+    fn ports(&self, side: Side) -> Vec<Port>;
+
+    /// A number that a model has in common with what was compiled from it, and with nothing else that there is.
+    fn origin(&self) -> usize;
 }
 
 /// A port that a program holds. Its model may be reshaped: then it has another shape.
 pub(crate) struct PortHandle {
-    pub owner: PortOwner,
+    pub owner: Arc<dyn HasPorts>,
     pub side: Side,
     pub index: usize,
 }
@@ -76,50 +75,56 @@ impl PortHandle {
     }
 }
 
-impl PortOwner {
-    pub fn ports(&self, side: Side) -> Vec<Port> {
-        match self {
-            PortOwner::Model(model) => model.ports(side),
-            PortOwner::Compiled(model) => model.ports(side).to_vec(),
-        }
+/// Gives a program the port of a number.
+///
+/// # Errors
+///
+/// The number is too large: `beyond` says how that is answered.
+pub(crate) fn by_index(
+    owner: Arc<dyn HasPorts>,
+    side: Side,
+    index: usize,
+    beyond: impl Fn(String) -> Error,
+    out: OutHandle<PortHandle>,
+) -> Result<()> {
+    out.check()?;
+    let count = owner.ports(side).len();
+    if index >= count {
+        let name = side.name();
+        return Err(beyond(format!("there is no {name} {index}: the model has {count}")));
     }
+    out.write(PortHandle { owner, side, index })
+}
 
-    /// # Errors
-    ///
-    /// The pointer is null, or the index too large: `beyond` says how that is answered.
-    pub fn by_index(
-        self,
-        side: Side,
-        index: usize,
-        beyond: impl Fn(String) -> Error,
-        out: OutHandle<PortHandle>,
-    ) -> Result<()> {
-        out.check()?;
-        let count = self.ports(side).len();
-        if index >= count {
-            let name = side.name();
-            return Err(beyond(format!("there is no {name} {index}: the model has {count}")));
-        }
-        out.write(PortHandle { owner: self, side, index })
-    }
+/// Gives a program the only port of a side.
+///
+/// # Errors
+///
+/// There are none or several of them.
+pub(crate) fn the_only(
+    owner: Arc<dyn HasPorts>,
+    side: Side,
+    out: OutHandle<PortHandle>,
+) -> Result<()> {
+    out.check()?;
+    only(owner.ports(side).len(), side)?;
+    out.write(PortHandle { owner, side, index: 0 })
+}
 
-    /// # Errors
-    ///
-    /// There are none or several of them.
-    pub fn only(self, side: Side, out: OutHandle<PortHandle>) -> Result<()> {
-        out.check()?;
-        only(self.ports(side).len(), side)?;
-        out.write(PortHandle { owner: self, side, index: 0 })
-    }
-
-    /// # Errors
-    ///
-    /// There is none of this name.
-    pub fn by_name(self, side: Side, name: &str, out: OutHandle<PortHandle>) -> Result<()> {
-        out.check()?;
-        let index = index_of(&self.ports(side), side, name)?;
-        out.write(PortHandle { owner: self, side, index })
-    }
+/// Gives a program the port of a name.
+///
+/// # Errors
+///
+/// There is none of this name.
+pub(crate) fn by_name(
+    owner: Arc<dyn HasPorts>,
+    side: Side,
+    name: &str,
+    out: OutHandle<PortHandle>,
+) -> Result<()> {
+    out.check()?;
+    let index = index_of(&owner.ports(side), side, name)?;
+    out.write(PortHandle { owner, side, index })
 }
 
 /// # Errors

@@ -78,21 +78,6 @@ keys! {
     ov_property_key_intel_auto_enable_runtime_fallback = c"ENABLE_RUNTIME_FALLBACK";
 }
 
-/// The properties whose values are no texts.
-const OTHER_VALUES: [&str; 6] = [
-    "CACHE_ENCRYPTION_CALLBACKS",
-    "OCL_CONTEXT",
-    "OCL_QUEUE",
-    "VA_DEVICE",
-    "MEM_HANDLE",
-    "DEV_OBJECT_HANDLE",
-];
-
-/// Whether the value of this key is no text.
-pub(crate) fn has_other_value(key: &[u8]) -> bool {
-    OTHER_VALUES.iter().any(|it| it.as_bytes() == key)
-}
-
 /// What a property may be set to.
 #[derive(Debug, Clone, Copy)]
 enum Values {

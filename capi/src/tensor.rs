@@ -7,8 +7,10 @@ use tract_openvino_ir::document::ElementType;
 use tract_openvino_ir::internal::{DatumType, IntoTValue, TValue, tract_ndarray};
 use tract_openvino_ir::internal::{IntoTensor, Tensor as TractTensor};
 
-use crate::border::{Handle, HostPointer, List, Memory, Out, OutHandle, RawShape, Text};
-use crate::element_type::{self, STRING_BYTES, bytes, datum_type, volume};
+use crate::border::{
+    CxxStrings, Handle, HostPointer, List, Memory, Out, OutHandle, RawShape, STRING_BYTES, Text,
+};
+use crate::element_type::{self, bytes, datum_type, volume};
 use crate::error::{Error, Result};
 use crate::handles::Object;
 use crate::shape::shape_to_c;
@@ -42,6 +44,14 @@ enum Data {
 #[derive(Debug, Default)]
 struct Strings {
     texts: Vec<String>,
+    /// As a program reads them, if one has asked where they are.
+    view: Option<CxxStrings>,
+}
+
+impl From<Vec<String>> for Strings {
+    fn from(texts: Vec<String>) -> Strings {
+        Strings { texts, view: None }
+    }
 }
 
 impl Tensor {
@@ -106,7 +116,7 @@ impl Tensor {
         let Contents { element_type, shape, data, .. } = &*contents;
         let datum_type = tract_type(*element_type)?;
         let tensor = match data {
-            Data::Strings(Strings { texts }) => {
+            Data::Strings(Strings { texts, .. }) => {
                 tract_ndarray::ArrayD::from_shape_vec(&**shape, texts.clone())
                     .map_err(Error::general)?
                     .into_tensor()
@@ -137,7 +147,7 @@ impl Tensor {
         if output.datum_type() == DatumType::String {
             contents.shape = output.shape().to_vec();
             let texts = output.try_as_plain_ram()?.as_slice::<String>()?.to_vec();
-            contents.data = Data::Strings(Strings { texts });
+            contents.data = Data::Strings(texts.into());
             return Ok(());
         }
         let is_free = |memory: &Memory| !memory.is_of_host();
@@ -178,8 +188,9 @@ impl Contents {
                 self.is_known = false;
             }
             Data::Memory(_) => (),
-            Data::Strings(Strings { texts }) => {
+            Data::Strings(Strings { texts, view }) => {
                 texts.resize(needed / STRING_BYTES, String::new());
+                *view = None;
             }
         }
         // The owner has the shape, too, if nothing else needs it now: it is not copied when it is an input then.
@@ -210,7 +221,7 @@ fn data(element_type: ElementType, shape: &[usize]) -> Result<Data> {
     Ok(match datum_type(element_type) {
         Some(DatumType::String) => {
             let texts = vec![String::new(); size / STRING_BYTES];
-            Data::Strings(Strings { texts })
+            Data::Strings(texts.into())
         }
         // Programs write any bits there.
         Some(DatumType::Bool) | None => Data::Memory(zeros(DatumType::U8, &[size])?),
@@ -280,7 +291,7 @@ pub(crate) fn create_from_strings(
     let mut texts = given;
     // Those that are missing are empty.
     texts.resize(count, String::new());
-    out.write(Tensor::of(ElementType::String, &shape, Data::Strings(Strings { texts })))
+    out.write(Tensor::of(ElementType::String, &shape, Data::Strings(texts.into())))
 }
 
 fn texts(texts: &List<Text>) -> Result<Vec<String>> {
@@ -290,8 +301,8 @@ fn texts(texts: &List<Text>) -> Result<Vec<String>> {
 pub(crate) fn set_strings(tensor: Handle<Tensor>, texts: List<Text>) -> Result<()> {
     let (tensor, given) = (tensor.get()?, self::texts(&texts)?);
     match &mut tensor.contents().data {
-        Data::Strings(Strings { texts }) if texts.len() == given.len() => *texts = given,
-        Data::Strings(Strings { texts }) => {
+        Data::Strings(strings) if strings.texts.len() == given.len() => *strings = given.into(),
+        Data::Strings(Strings { texts, .. }) => {
             return Err(Error::invalid(format_args!(
                 "there are {} texts, but the tensor has {}",
                 given.len(),
@@ -329,10 +340,14 @@ pub(crate) fn get_data(tensor: Handle<Tensor>, out: Out<*mut c_void>) -> Result<
     let tensor = tensor.get()?;
     out.check()?;
     let mut contents = tensor.contents();
-    let address = match &contents.data {
+    let address = match &mut contents.data {
         Data::Memory(memory) => memory.address(),
-        Data::Strings(_) => {
-            return Err(Error::not_implemented("texts in memory are objects of C++"));
+        Data::Strings(Strings { texts, view }) => {
+            let strings = match view.take() {
+                Some(strings) => strings,
+                None => CxxStrings::of(texts)?,
+            };
+            view.insert(strings).address()
         }
     };
     contents.is_known = true;

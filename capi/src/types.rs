@@ -1,6 +1,12 @@
 //! The types of the headers, as they are in memory.
 
-#![allow(non_camel_case_types, non_snake_case, clippy::upper_case_acronyms, dead_code, missing_docs)]
+#![allow(
+    non_camel_case_types,
+    non_snake_case,
+    clippy::upper_case_acronyms,
+    dead_code,
+    missing_docs
+)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -46,37 +52,24 @@ pub type wchar_t = i32;
 #[cfg(windows)]
 pub type wchar_t = u16;
 
-macro_rules! opaque {
-    ($($name:ident),* $(,)?) => {
-        $(
-            /// What only this library sees inside.
-            #[repr(C)]
-            #[derive(Debug)]
-            pub struct $name {
-                _private: [u8; 0],
-            }
-        )*
-    };
-}
+// What only this library sees inside: pointers to these are numbers.
 
-opaque!(
-    ov_core_t,
-    ov_model_t,
-    ov_compiled_model_t,
-    ov_infer_request_t,
-    ov_tensor_t,
-    ov_layout_t,
-    ov_output_port_t,
-    ov_output_const_port_t,
-    ov_remote_context_t,
-    ov_preprocess_prepostprocessor_t,
-    ov_preprocess_input_info_t,
-    ov_preprocess_input_tensor_info_t,
-    ov_preprocess_input_model_info_t,
-    ov_preprocess_preprocess_steps_t,
-    ov_preprocess_output_info_t,
-    ov_preprocess_output_tensor_info_t,
-);
+pub struct ov_core_t(());
+pub struct ov_model_t(());
+pub struct ov_compiled_model_t(());
+pub struct ov_infer_request_t(());
+pub struct ov_tensor_t(());
+pub struct ov_layout_t(());
+pub struct ov_output_port_t(());
+pub struct ov_output_const_port_t(());
+pub struct ov_remote_context_t(());
+pub struct ov_preprocess_prepostprocessor_t(());
+pub struct ov_preprocess_input_info_t(());
+pub struct ov_preprocess_input_tensor_info_t(());
+pub struct ov_preprocess_input_model_info_t(());
+pub struct ov_preprocess_preprocess_steps_t(());
+pub struct ov_preprocess_output_info_t(());
+pub struct ov_preprocess_output_tensor_info_t(());
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]

@@ -42,6 +42,7 @@
 //! | `onnx/` | the operations as nodes of ONNX models, with the feature `onnx` |
 //! | `nnef.rs` | some operators in NNEF archives, with the feature `nnef` |
 //! | `with_openvino_ir.rs` | `WithOpenVinoIr`, which adds them to tract's readers of these |
+//! | `states.rs` | [`QueryState`]: the variables of a state that runs |
 //! | `translate/mod.rs` | the translation: layer by layer, and once more when open dimensions turn out to be equal |
 //! | `translate/alone.rs` | layers without the document around them |
 //! | `translate/deferred.rs` | layers that need values that are only known when the model runs: they are translated then |
@@ -98,6 +99,7 @@ mod refused;
 mod registry;
 mod shortened;
 mod stated_layouts;
+mod states;
 mod translate;
 mod translators;
 mod typed_op;
@@ -111,6 +113,7 @@ pub use context::{FromAttribute, LayerContext};
 pub use limits::Limits;
 pub use reader::{InputShape, Ir, IrProtoModel, ir};
 pub use registry::Registry;
+pub use states::{QueryState, VariableState};
 pub use unsupported::{UnsupportedOperation, UnsupportedOperations};
 pub use weights::Weights;
 #[cfg(any(feature = "nnef", feature = "onnx"))]

@@ -184,6 +184,18 @@ impl KernelsState {
     }
 }
 
+impl KernelsState {
+    /// The state of the plan.
+    pub fn plan_state(&self) -> &TypedSimpleState {
+        &self.state
+    }
+
+    /// The state of the plan, to change what its operators keep.
+    pub fn plan_state_mut(&mut self) -> &mut TypedSimpleState {
+        &mut self.state
+    }
+}
+
 impl State for KernelsState {
     fn run(&mut self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         self.run(inputs)

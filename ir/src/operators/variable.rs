@@ -37,6 +37,11 @@ impl Variable {
     fn forget(&self, session: SessionId) {
         self.values().remove(&session);
     }
+
+    /// What the file calls it.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
 }
 
 impl fmt::Debug for Variable {
@@ -103,9 +108,10 @@ impl TypedOp for ReadValue {
     set_symbols!(shape);
 }
 
+/// What a node that reads a variable keeps from run to run.
 #[derive(Debug)]
-struct ReadState {
-    variable: Arc<Variable>,
+pub(crate) struct ReadState {
+    pub variable: Arc<Variable>,
     /// The session that the value is kept for. It changes when tract's state was cloned.
     session: SessionId,
     /// What the original had when it was cloned, which is a value or none yet, until this state runs.
@@ -117,6 +123,22 @@ impl Clone for ReadState {
     fn clone(&self) -> ReadState {
         let taken = self.taken.clone().unwrap_or_else(|| self.variable.get(self.session));
         ReadState { variable: self.variable.clone(), session: self.session, taken: Some(taken) }
+    }
+}
+
+impl ReadState {
+    /// The value for the next run, if a run or a program has given it one.
+    pub fn value(&self) -> Option<TValue> {
+        self.taken.clone().unwrap_or_else(|| self.variable.get(self.session))
+    }
+
+    /// Gives it a value for the next run, or none: then it begins with its initial value.
+    pub fn set(&mut self, value: Option<TValue>) {
+        match (&mut self.taken, value) {
+            (Some(taken), value) => *taken = value,
+            (None, Some(value)) => self.variable.set(self.session, value),
+            (None, None) => self.variable.forget(self.session),
+        }
     }
 }
 
