@@ -90,15 +90,17 @@ pub(crate) fn of_datum_type(datum_type: DatumType) -> Option<ElementType> {
 ///
 /// They are more than memory has.
 pub(crate) fn bytes(element_type: ElementType, shape: &[usize]) -> Result<usize> {
-    let bits = match element_type {
-        ElementType::String => 8 * STRING_BYTES,
-        other => other.bits(),
+    // So many elements are in so many bytes, and a part of these takes as many.
+    let (group, size) = match element_type {
+        ElementType::String => (1, STRING_BYTES),
+        ElementType::U3 => (8, 3),
+        ElementType::U6 => (4, 3),
+        other if other.bits() < 8 => (8 / other.bits(), 1),
+        other => (1, other.bits() / 8),
     };
-    let count = volume(shape);
-    let bytes = count.and_then(|count| {
-        // Elements may be less than a byte.
-        let bits = (count as u128).checked_mul(bits as u128)?;
-        isize::try_from(bits.div_ceil(8)).ok()
+    let bytes = volume(shape).and_then(|count| {
+        let bytes = count.div_ceil(group).checked_mul(size)?;
+        isize::try_from(bytes).ok()
     });
     let bytes = bytes.map(|bytes| bytes as usize);
     bytes.ok_or_else(|| {

@@ -209,9 +209,27 @@ pub unsafe extern "C" fn ov_core_read_model_from_memory_buffer(
     status!(core::read_model_from_memory(core, (model_str, str_len), weights, model))
 }
 
-variadic!(ov_core_compile_model(_core: *const ov_core_t, _model: *const ov_model_t, _device_name: *const c_char, _property_args_size: usize, _compiled_model: *mut *mut ov_compiled_model_t), tract_variadic_core_compile_model);
+variadic!(
+    ov_core_compile_model(
+        _core: *const ov_core_t,
+        _model: *const ov_model_t,
+        _device_name: *const c_char,
+        _property_args_size: usize,
+        _compiled_model: *mut *mut ov_compiled_model_t,
+    ),
+    tract_variadic_core_compile_model
+);
 
-variadic!(ov_core_compile_model_from_file(_core: *const ov_core_t, _model_path: *const c_char, _device_name: *const c_char, _property_args_size: usize, _compiled_model: *mut *mut ov_compiled_model_t), tract_variadic_core_compile_model_from_file);
+variadic!(
+    ov_core_compile_model_from_file(
+        _core: *const ov_core_t,
+        _model_path: *const c_char,
+        _device_name: *const c_char,
+        _property_args_size: usize,
+        _compiled_model: *mut *mut ov_compiled_model_t,
+    ),
+    tract_variadic_core_compile_model_from_file
+);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_core_add_extension(
@@ -221,9 +239,24 @@ pub unsafe extern "C" fn ov_core_add_extension(
     status!(core::add_extension(core, path))
 }
 
-variadic!(ov_core_compile_model_from_file_unicode(_core: *const ov_core_t, _model_path: *const wchar_t, _device_name: *const c_char, _property_args_size: usize, _compiled_model: *mut *mut ov_compiled_model_t), tract_variadic_core_compile_model_from_file_unicode);
+variadic!(
+    ov_core_compile_model_from_file_unicode(
+        _core: *const ov_core_t,
+        _model_path: *const wchar_t,
+        _device_name: *const c_char,
+        _property_args_size: usize,
+        _compiled_model: *mut *mut ov_compiled_model_t,
+    ),
+    tract_variadic_core_compile_model_from_file_unicode
+);
 
-variadic!(ov_core_set_property(_core: *const ov_core_t, _device_name: *const c_char), tract_variadic_core_set_property);
+variadic!(
+    ov_core_set_property(
+        _core: *const ov_core_t,
+        _device_name: *const c_char,
+    ),
+    tract_variadic_core_set_property
+);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_core_set_properties(
@@ -340,7 +373,15 @@ pub unsafe extern "C" fn ov_core_versions_free(versions: *mut ov_core_version_li
     answer!((), core::free_versions(versions))
 }
 
-variadic!(ov_core_create_context(_core: *const ov_core_t, _device_name: *const c_char, _context_args_size: usize, _context: *mut *mut ov_remote_context_t), tract_variadic_core_create_context);
+variadic!(
+    ov_core_create_context(
+        _core: *const ov_core_t,
+        _device_name: *const c_char,
+        _context_args_size: usize,
+        _context: *mut *mut ov_remote_context_t,
+    ),
+    tract_variadic_core_create_context
+);
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ov_core_create_context_props(
@@ -353,7 +394,16 @@ pub extern "C" fn ov_core_create_context_props(
     border::status(core::no_context)
 }
 
-variadic!(ov_core_compile_model_with_context(_core: *const ov_core_t, _model: *const ov_model_t, _context: *const ov_remote_context_t, _property_args_size: usize, _compiled_model: *mut *mut ov_compiled_model_t), tract_variadic_core_compile_model_with_context);
+variadic!(
+    ov_core_compile_model_with_context(
+        _core: *const ov_core_t,
+        _model: *const ov_model_t,
+        _context: *const ov_remote_context_t,
+        _property_args_size: usize,
+        _compiled_model: *mut *mut ov_compiled_model_t,
+    ),
+    tract_variadic_core_compile_model_with_context
+);
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ov_core_compile_model_with_context_props(
@@ -704,7 +754,12 @@ pub unsafe extern "C" fn ov_compiled_model_create_infer_request(
     status!(infer_request::create(compiled_model, infer_request))
 }
 
-variadic!(ov_compiled_model_set_property(_compiled_model: *const ov_compiled_model_t), tract_variadic_compiled_model_set_property);
+variadic!(
+    ov_compiled_model_set_property(
+        _compiled_model: *const ov_compiled_model_t,
+    ),
+    tract_variadic_compiled_model_set_property
+);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_compiled_model_set_properties(
@@ -1297,17 +1352,24 @@ pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_element_type(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_color_format(
     _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
-    _colorFormat: ov_color_format_e,
+    _color_format: ov_color_format_e,
 ) -> ov_status_e {
     border::status(preprocess::not_there)
 }
 
-variadic!(ov_preprocess_input_tensor_info_set_color_format_with_subname(_preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t, _colorFormat: ov_color_format_e, _sub_names_size: usize), tract_variadic_preprocess_set_color_format_with_subname);
+variadic!(
+    ov_preprocess_input_tensor_info_set_color_format_with_subname(
+        _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
+        _color_format: ov_color_format_e,
+        _sub_names_size: usize,
+    ),
+    tract_variadic_preprocess_set_color_format_with_subname
+);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_color_format_with_subnames(
     _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
-    _colorFormat: ov_color_format_e,
+    _color_format: ov_color_format_e,
     _sub_names_size: usize,
     _sub_names: *const *const c_char,
 ) -> ov_status_e {
@@ -1342,7 +1404,7 @@ pub unsafe extern "C" fn ov_preprocess_preprocess_steps_convert_element_type(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_convert_color(
     _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
-    _colorFormat: ov_color_format_e,
+    _color_format: ov_color_format_e,
 ) -> ov_status_e {
     border::status(preprocess::not_there)
 }
@@ -1462,7 +1524,16 @@ pub unsafe extern "C" fn ov_preprocess_preprocess_steps_pad(
 
 // Remote contexts, of which there are none.
 
-variadic!(ov_remote_context_create_tensor(_context: *const ov_remote_context_t, _type_: ov_element_type_e, _shape: ov_shape_t, _object_args_size: usize, _remote_tensor: *mut *mut ov_tensor_t), tract_variadic_remote_context_create_tensor);
+variadic!(
+    ov_remote_context_create_tensor(
+        _context: *const ov_remote_context_t,
+        _type_: ov_element_type_e,
+        _shape: ov_shape_t,
+        _object_args_size: usize,
+        _remote_tensor: *mut *mut ov_tensor_t,
+    ),
+    tract_variadic_remote_context_create_tensor
+);
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ov_remote_context_create_tensor_props(

@@ -305,7 +305,7 @@ pub(crate) fn partial_to_string(shape: RawPartialShape) -> Result<*const std::ff
     let dims = dims.iter().map(|dim| match (dim.min, dim.max) {
         (min, max) if min == max && max >= 0 => max.to_string(),
         (-1 | 0, -1) => "?".into(),
-        (-1, max) => format!("..{max}"),
+        (-1 | 0, max) => format!("..{max}"),
         (min, -1) => format!("{min}.."),
         (min, max) => format!("{min}..{max}"),
     });

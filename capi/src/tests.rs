@@ -810,3 +810,62 @@ fn properties() {
     c!(ov_compiled_model_free(compiled));
     c!(ov_core_free(core));
 }
+
+/// Measures an inference beside that of the reader, with one thread: by default of a small model, or of the file in `SPEED_MODEL` with an
+/// input of the sizes in `SPEED_SHAPE`.
+#[test]
+#[ignore = "it measures"]
+fn as_fast_as_the_reader() {
+    use tract_openvino_ir::prelude::*;
+    let _alone = alone();
+    let path =
+        std::env::var("SPEED_MODEL").unwrap_or_else(|_| network("ocr_cls").into_string().unwrap());
+    let text = std::env::var("SPEED_SHAPE").unwrap_or_else(|_| "1,3,48,192".into());
+    let sizes: Vec<usize> = text.split(',').map(|size| size.parse().unwrap()).collect();
+    let model = ir().model_for_path(&path).unwrap();
+    let name = model.outlet_label(model.inputs[0]).unwrap().to_string();
+    let reader = ir().with_input_shape(name, &*sizes).model_for_path(&path).unwrap();
+    let reader = reader.into_runnable_with_kernels().unwrap();
+
+    let core = core();
+    let file = CString::new(path).unwrap();
+    let mut model = null_mut();
+    ok!(ov_core_read_model(core, file.as_ptr(), null(), &mut model));
+    let mut dims: Vec<i64> = sizes.iter().map(|size| *size as i64).collect();
+    let mut partial =
+        ov_partial_shape_t { rank: ov_dimension_t { min: 0, max: 0 }, dims: null_mut() };
+    ok!(ov_partial_shape_create_static(dims.len() as i64, dims.as_ptr(), &mut partial));
+    ok!(ov_model_reshape_single_input(model, partial));
+    c!(ov_partial_shape_free(&mut partial));
+    let property =
+        ov_property_t { key: c"INFERENCE_NUM_THREADS".as_ptr(), value: c"1".as_ptr().cast() };
+    let mut compiled = null_mut();
+    ok!(ov_core_compile_model_props(core, model, c"CPU".as_ptr(), 1, &property, &mut compiled));
+    let request = request(compiled);
+    let mut data: Vec<f32> =
+        (0..sizes.iter().product()).map(|it| (it % 255) as f32 / 255.).collect();
+    let input = host_tensor(F32, &mut dims, &mut data);
+    ok!(ov_infer_request_set_input_tensor(request, input));
+    let tensor = Tensor::from_shape(&sizes, &data).unwrap().into_tvalue();
+    let mut times = [vec![], vec![]];
+    for _ in 0..300 {
+        let started = Instant::now();
+        ok!(ov_infer_request_infer(request));
+        times[0].push(started.elapsed());
+        let started = Instant::now();
+        drop(reader.run(tvec!(tensor.clone())).unwrap());
+        times[1].push(started.elapsed());
+    }
+    let [ours, readers] = times.map(|mut times| {
+        times.sort();
+        times[times.len() / 2]
+    });
+    let ratio = ours.as_secs_f64() / readers.as_secs_f64();
+    println!("{ours:?} through the interface, {readers:?} by the reader: {ratio:.3}");
+    assert!(ratio <= 1.02);
+    c!(ov_tensor_free(input));
+    c!(ov_infer_request_free(request));
+    c!(ov_compiled_model_free(compiled));
+    c!(ov_model_free(model));
+    c!(ov_core_free(core));
+}

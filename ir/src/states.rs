@@ -138,7 +138,7 @@ impl QueryState for TypedSimpleState {
         let variables = self.query_state();
         let variable = variables.iter().find(|it| it.name == name);
         let variable = variable.with_context(|| no_variable(&variables, name))?;
-        let fits = |(dim, size): (&TDim, &usize)| known_size(dim).is_none_or(|dim| dim == *size);
+        let fits = |(dim, size): (&TDim, &usize)| known_size(dim).map_or(true, |dim| dim == *size);
         ensure!(
             value.datum_type() == variable.datum_type
                 && value.rank() == variable.shape.rank()
