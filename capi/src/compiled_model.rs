@@ -55,8 +55,7 @@ impl CompiledModel {
         let contents = model.contents();
         let typed = contents.read.typed.clone()?;
         let runnable = typed.into_runnable_with_kernels()?;
-        let is_variable = |node: &TypedNode| node.op.name() == "OpenVinoReadValue";
-        let has_variables = runnable.model().nodes().iter().any(is_variable);
+        let has_variables = contents.source.has_variables();
         let all = match properties.number(device, "INFERENCE_NUM_THREADS") {
             None | Some(0) => default_threads()?,
             Some(threads) => threads,

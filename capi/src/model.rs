@@ -139,6 +139,14 @@ impl Source {
         Ok(Source { format, origin: Origin::Memory { model, weights } })
     }
 
+    /// Whether the model has variables, which it keeps from run to run.
+    pub fn has_variables(&self) -> bool {
+        match &self.format {
+            Format::Ir(proto) => has_variables(proto.document.graph()),
+            Format::Onnx(_) => false,
+        }
+    }
+
     /// The model with these shapes of inputs.
     ///
     /// # Errors
@@ -150,6 +158,12 @@ impl Source {
             Format::Onnx(proto) => read_onnx(proto, &self.origin, shapes),
         }
     }
+}
+
+fn has_variables(graph: &Graph) -> bool {
+    graph.layers.iter().any(|layer| {
+        layer.operation == "ReadValue" || layer.bodies.iter().any(|body| has_variables(&body.graph))
+    })
 }
 
 fn read_ir(proto: &IrProtoModel, shapes: &BTreeMap<usize, PartialShape>) -> Result<ReadModel> {
