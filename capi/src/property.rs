@@ -283,9 +283,7 @@ impl Properties {
         Some(
             match (key, value) {
                 ("INFERENCE_PRECISION_HINT", _) => "f32",
-                ("PERFORMANCE_HINT", "UNDEFINED" | "") => "LATENCY",
-                // As many as there are devices.
-                ("PERFORMANCE_HINT", "CUMULATIVE_THROUGHPUT") => "THROUGHPUT",
+                ("PERFORMANCE_HINT", "UNDEFINED" | "CUMULATIVE_THROUGHPUT" | "") => "LATENCY",
                 (_, value) => value,
             }
             .into(),
