@@ -33,22 +33,27 @@ status ov_preprocess_input_tensor_info_set_color_format_with_subnames(void*, uns
 /* More arguments than any program has: a count above it is a mistake, and nothing is read. */
 enum { MOST_ARGUMENTS = 1024, ON_STACK = 32 };
 
-/* Collects `count` arguments after the parameter `last` as `properties`, half as many, and gives the status of `call`. */
-#define WITH_PROPERTIES(last, count, call)                                                 \
-    struct property few[ON_STACK], *properties = few;                                      \
-    size_t pairs = (count) / 2;                                                            \
-    status result;                                                                         \
-    va_list arguments;                                                                     \
-    if ((count) % 2 != 0 || (count) > MOST_ARGUMENTS) return INVALID_C_PARAM;              \
+/* Collects `count` arguments after the parameter `last` as `properties`, half as many, and gives the status of `call`. A count that is
+ * odd or too large is as good as a list that is null: `call` says so. */
+#define WITH_PROPERTIES(last, count, call)                                                            \
+    struct property few[ON_STACK], *properties = few;                                                 \
+    size_t pairs = (count) / 2;                                                                       \
+    status result;                                                                                    \
+    va_list arguments;                                                                                \
+    if ((count) % 2 != 0 || (count) > MOST_ARGUMENTS) {                                               \
+        properties = NULL;                                                                            \
+        pairs = 1;                                                                                    \
+        return (call);                                                                                \
+    }                                                                                                 \
     if (pairs > ON_STACK && !(properties = malloc(pairs * sizeof *properties))) return GENERAL_ERROR; \
-    va_start(arguments, last);                                                             \
-    for (size_t pair = 0; pair < pairs; pair++) {                                          \
-        properties[pair].key = va_arg(arguments, const char*);                             \
-        properties[pair].value = va_arg(arguments, const void*);                           \
-    }                                                                                      \
-    va_end(arguments);                                                                     \
-    result = (call);                                                                       \
-    if (properties != few) free(properties);                                               \
+    va_start(arguments, last);                                                                        \
+    for (size_t pair = 0; pair < pairs; pair++) {                                                     \
+        properties[pair].key = va_arg(arguments, const char*);                                        \
+        properties[pair].value = va_arg(arguments, const void*);                                      \
+    }                                                                                                 \
+    va_end(arguments);                                                                                \
+    result = (call);                                                                                  \
+    if (properties != few) free(properties);                                                          \
     return result
 
 status tract_variadic_core_set_property(const void* core, const char* device, ...) {
