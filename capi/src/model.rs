@@ -51,7 +51,7 @@ pub(crate) struct Source {
 #[derive(Debug)]
 enum Format {
     Ir(IrProtoModel),
-    Onnx(ModelProto),
+    Onnx(Box<ModelProto>),
 }
 
 /// Where a model is from.
@@ -100,7 +100,7 @@ impl Source {
             }
             "onnx" => {
                 let doing = || format!("in {}", model.display());
-                (Format::Onnx(onnx_reader().proto_model_for_path(model).with_context(doing)?), None)
+                (Format::Onnx(onnx_reader().proto_model_for_path(model).with_context(doing)?.into()), None)
             }
             _ => {
                 return Err(Error::general(format_args!(
@@ -134,7 +134,7 @@ impl Source {
                     "this is neither OpenVINO IR nor a model of ONNX: it has no outputs",
                 ));
             }
-            Format::Onnx(proto)
+            Format::Onnx(proto.into())
         };
         Ok(Source { format, origin: Origin::Memory { model, weights } })
     }
