@@ -100,7 +100,12 @@ impl Source {
             }
             "onnx" => {
                 let doing = || format!("in {}", model.display());
-                (Format::Onnx(onnx_reader().proto_model_for_path(model).with_context(doing)?.into()), None)
+                (
+                    Format::Onnx(
+                        onnx_reader().proto_model_for_path(model).with_context(doing)?.into(),
+                    ),
+                    None,
+                )
             }
             _ => {
                 return Err(Error::general(format_args!(

@@ -17,7 +17,6 @@ use crate::{border, handles};
 
 const F32: u32 = 4;
 const I64: u32 = 10;
-const U8: u32 = 16;
 
 /// One test at a time, as some count what there is.
 fn alone() -> MutexGuard<'static, ()> {
@@ -265,7 +264,7 @@ fn nulls_are_refused() {
         ov_infer_request_set_callback(null_mut(), null());
         ov_infer_request_get_profiling_info(null(), null_mut());
         ov_tensor_create_from_host_ptr(F32, no_shape(), null_mut(), &mut null_mut());
-        ov_tensor_create_from_host_ptr(F32, no_shape(), (&raw mut [0f32; 4]).cast(), null_mut());
+        ov_tensor_create_from_host_ptr(F32, no_shape(), [0f32; 4].as_mut_ptr().cast(), null_mut());
         ov_tensor_create(F32, no_shape(), null_mut());
         ov_tensor_create(F32, ov_shape_t { rank: 2, dims: null_mut() }, &mut null_mut());
         ov_tensor_create(F32, ov_shape_t { rank: -2, dims: &mut 1 }, &mut null_mut());
