@@ -235,7 +235,11 @@ pub(crate) fn get_property(
     let threads = default_threads()?;
     let is_auto = device == Device::Auto;
     let value = match key {
-        "SUPPORTED_PROPERTIES" => [&READ_ONLY[..], &Properties::listed(device)].concat().join(" "),
+        "SUPPORTED_PROPERTIES" => {
+            let of_auto = ["SUPPORTED_PROPERTIES", "FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES"];
+            let read_only = if is_auto { &of_auto[..] } else { &READ_ONLY };
+            [read_only, &Properties::listed(device)].concat().join(" ")
+        }
         "AVAILABLE_DEVICES" => String::new(),
         "OPTIMAL_NUMBER_OF_INFER_REQUESTS" if !is_auto => "1".into(),
         "RANGE_FOR_ASYNC_INFER_REQUESTS" if !is_auto => "1 1 1".into(),
