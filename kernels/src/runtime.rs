@@ -168,8 +168,7 @@ impl KernelsState {
         let outputs = if shares_work.load(Ordering::Relaxed) {
             within_pool(executor.as_ref(), || self.state.run_plan_with_eval(inputs, eval))
         } else {
-            let (outputs, shared) =
-                notes_sharing(|| self.state.run_plan_with_eval(inputs, eval));
+            let (outputs, shared) = notes_sharing(|| self.state.run_plan_with_eval(inputs, eval));
             shares_work.fetch_or(shared, Ordering::Relaxed);
             outputs
         };
