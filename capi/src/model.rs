@@ -326,7 +326,7 @@ fn typed_onnx(
     }
     let mut model = model.into_typed()?;
     restart_loops(&mut model);
-    guard_downsamples(&mut model)?;
+    guard_downsamples(&mut model, 0)?;
     Ok(model)
 }
 
