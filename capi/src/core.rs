@@ -250,7 +250,7 @@ pub(crate) fn get_property(
         "OPTIMIZATION_CAPABILITIES" => "FP32 INT8 EXPORT_IMPORT".into(),
         "DEVICE_TYPE" => "integrated".into(),
         "DEVICE_ARCHITECTURE" => std::env::consts::ARCH.into(),
-        "ENABLE_MMAP" | "FORCE_TBB_TERMINATE" | "CACHE_ENCRYPTION_CALLBACKS" => {
+        "ENABLE_MMAP" | "FORCE_TBB_TERMINATE" | "CACHE_MODE" | "CACHE_ENCRYPTION_CALLBACKS" => {
             return Err(missing());
         }
         key => core.properties(device).get(Some(device), key).ok_or_else(missing)?,

@@ -162,6 +162,7 @@ const SETTABLE: &[(&str, Values, At, &str)] = {
         ("WEIGHTS_PATH", Any, Device, ""),
         // What is read is mapped or not, as the reader does it, and nothing is kept in a folder.
         ("CACHE_DIR", Any, Hidden, ""),
+        ("CACHE_MODE", Of(&["OPTIMIZE_SIZE", "OPTIMIZE_SPEED"]), Hidden, "OPTIMIZE_SPEED"),
         ("CACHE_ENCRYPTION_CALLBACKS", Other, Hidden, ""),
         ("ENABLE_MMAP", Flag, Core, "YES"),
         ("FORCE_TBB_TERMINATE", Flag, Core, "NO"),

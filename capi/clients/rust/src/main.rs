@@ -166,14 +166,19 @@ fn run(models: &str) -> Result<()> {
         (RwPropertyKey::NumStreams, "AUTO"),
         (RwPropertyKey::EnableProfiling, "perhaps"),
         (RwPropertyKey::EnableProfiling, "NO"),
-        (RwPropertyKey::HintPerformanceMode, "FAST"),
         (RwPropertyKey::CacheMode, "OPTIMIZE_SIZE"),
         (RwPropertyKey::HintModelPriority, "HIGH"),
     ] {
         let set = core.set_property(&DeviceType::CPU, &key, value);
         say(&format!("setting {key:?} to {value}"), set);
     }
-    say("a core of no file", Core::new_with_config("/nowhere.xml").map_err(|error| match error { SetupError::Inference(error) => error, SetupError::Loading(error) => panic!("{error}") }));
+    say(
+        "a core of no file",
+        Core::new_with_config("/nowhere.xml").map_err(|error| match error {
+            SetupError::Inference(error) => error,
+            SetupError::Loading(error) => panic!("{error}"),
+        }),
+    );
 
     // An image.
     let path = |name: &str| format!("{models}/networks/{name}/model.xml");
