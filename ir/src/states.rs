@@ -188,3 +188,56 @@ impl QueryState for KernelsState {
         self.plan_state_mut().reset_variables();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tract_openvino_kernels::WithKernels;
+
+    use super::*;
+    use crate::ir;
+
+    fn state() -> TractResult<KernelsState> {
+        let model = ir().model_for_path("models/read_value/cache/model.xml")?;
+        model.into_runnable_with_kernels()?.spawn()
+    }
+
+    fn tokens() -> TVec<TValue> {
+        tvec!(Tensor::zero::<f32>(&[1, 2, 3]).unwrap().into_tvalue())
+    }
+
+    /// What is not of the variable is refused, and changes nothing.
+    #[test]
+    fn wrong_values_are_refused() -> TractResult<()> {
+        let mut state = state()?;
+        let name = state.query_state()[0].name().to_string();
+        assert!(state.query_state()[0].value()?.is_none());
+        state.run(tokens())?;
+        for (name, value, expected) in [
+            ("nothing", Tensor::zero::<f32>(&[1, 2, 3])?, "there is no variable \"nothing\""),
+            (&name, Tensor::zero::<i64>(&[1, 2, 3])?, "I64"),
+            (&name, Tensor::zero::<f32>(&[1, 2])?, "[1, 2]"),
+            (&name, Tensor::zero::<f32>(&[1, 2, 4])?, "[1, 2, 4]"),
+        ] {
+            let error = format!("{:#}", state.set_variable(name, value).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        }
+        assert!(state.reset_variable("nothing").is_err());
+        assert_eq!(state.run(tokens())?[0].shape(), [1, 4, 3]);
+        state.reset_variable(&name)?;
+        assert_eq!(state.run(tokens())?[0].shape(), [1, 2, 3]);
+        Ok(())
+    }
+
+    /// A clone has what the original had, and what it is given is its own.
+    #[test]
+    fn clones_have_their_own() -> TractResult<()> {
+        let mut state = state()?;
+        state.run(tokens())?;
+        let mut clone = state.clone();
+        assert_eq!(clone.query_state()[0].value()?, state.query_state()[0].value()?);
+        clone.reset_variables();
+        assert_eq!(clone.run(tokens())?[0].shape(), [1, 2, 3]);
+        assert_eq!(state.run(tokens())?[0].shape(), [1, 4, 3]);
+        Ok(())
+    }
+}
