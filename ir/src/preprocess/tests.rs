@@ -272,8 +272,9 @@ fn differences(
                     let one = Tolerance { atol: 1., rtol: 0. };
                     compare_within(&rounded(expected), &rounded(output), one).is_ok()
                 };
+                // Pillow's modes round bytes twice: half of one may go either way in between.
                 let is_integer = expected.datum_type().is_integer();
-                if is_random
+                if (is_random || name.ends_with("_pillow"))
                     && is_integer
                     && expected.datum_type() == output.datum_type()
                     && is_near()
