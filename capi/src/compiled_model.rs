@@ -247,7 +247,12 @@ impl<'a> Left<'a> {
 impl CompiledModel {
     /// The bytes of an export.
     fn export(&self) -> Result<Vec<u8>> {
-        let Contents { source, shapes, .. } = &self.contents;
+        let Contents { source, shapes, stages, .. } = &self.contents;
+        if !stages.is_empty() {
+            return Err(Error::not_implemented(
+                "a model that a preprocessor has built cannot be exported: export it without, and build it after it is read",
+            ));
+        }
         let (model, weights) = match &source.origin {
             Origin::Memory { model, weights } => {
                 (model.to_vec(), weights.as_deref().map(Vec::from))
@@ -323,8 +328,7 @@ impl CompiledModel {
         let has_weights = left.take(1)? == [1];
         let weights = left.bytes()?;
         let source = Source::of_bytes(model, has_weights.then(|| weights.into()))?;
-        let read = Arc::new(source.read(&shapes)?);
-        let contents = Contents { source: Arc::new(source), shapes, read };
+        let contents = Contents::of(Arc::new(source), shapes, vec![])?;
         CompiledModel::new(&Model::of(contents), device, properties.clone().with(&all))
     }
 }

@@ -1199,162 +1199,181 @@ pub unsafe extern "C" fn ov_layout_to_string(layout: *const ov_layout_t) -> *con
 
 // Preprocessing.
 
+/// The number of entries of a list. One that is negative is more than any list has.
+fn count_of(number: i32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_prepostprocessor_create(
-    _model: *const ov_model_t,
-    _preprocess: *mut *mut ov_preprocess_prepostprocessor_t,
+    model: *const ov_model_t,
+    preprocess: *mut *mut ov_preprocess_prepostprocessor_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::create(model, preprocess))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_prepostprocessor_free(
-    _preprocess: *mut ov_preprocess_prepostprocessor_t,
+    preprocess: *mut ov_preprocess_prepostprocessor_t,
 ) {
+    answer!((), preprocess::free(preprocess))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_prepostprocessor_get_input_info(
-    _preprocess: *const ov_preprocess_prepostprocessor_t,
-    _preprocess_input_info: *mut *mut ov_preprocess_input_info_t,
+    preprocess: *const ov_preprocess_prepostprocessor_t,
+    preprocess_input_info: *mut *mut ov_preprocess_input_info_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::only_port(preprocess, Side::Input, preprocess_input_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_prepostprocessor_get_input_info_by_name(
-    _preprocess: *const ov_preprocess_prepostprocessor_t,
-    _tensor_name: *const c_char,
-    _preprocess_input_info: *mut *mut ov_preprocess_input_info_t,
+    preprocess: *const ov_preprocess_prepostprocessor_t,
+    tensor_name: *const c_char,
+    preprocess_input_info: *mut *mut ov_preprocess_input_info_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::port_by_name(preprocess, Side::Input, tensor_name, preprocess_input_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_prepostprocessor_get_input_info_by_index(
-    _preprocess: *const ov_preprocess_prepostprocessor_t,
-    _tensor_index: usize,
-    _preprocess_input_info: *mut *mut ov_preprocess_input_info_t,
+    preprocess: *const ov_preprocess_prepostprocessor_t,
+    tensor_index: usize,
+    preprocess_input_info: *mut *mut ov_preprocess_input_info_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::port_by_index(preprocess, Side::Input, tensor_index, preprocess_input_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_info_free(
-    _preprocess_input_info: *mut ov_preprocess_input_info_t,
+    preprocess_input_info: *mut ov_preprocess_input_info_t,
 ) {
+    answer!((), preprocess::free(preprocess_input_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_info_get_tensor_info(
-    _preprocess_input_info: *const ov_preprocess_input_info_t,
-    _preprocess_input_tensor_info: *mut *mut ov_preprocess_input_tensor_info_t,
+    preprocess_input_info: *const ov_preprocess_input_info_t,
+    preprocess_input_tensor_info: *mut *mut ov_preprocess_input_tensor_info_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::part(preprocess_input_info, preprocess_input_tensor_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_free(
-    _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
+    preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
 ) {
+    answer!((), preprocess::free(preprocess_input_tensor_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_info_get_preprocess_steps(
-    _preprocess_input_info: *const ov_preprocess_input_info_t,
-    _preprocess_input_steps: *mut *mut ov_preprocess_preprocess_steps_t,
+    preprocess_input_info: *const ov_preprocess_input_info_t,
+    preprocess_input_steps: *mut *mut ov_preprocess_preprocess_steps_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::part(preprocess_input_info, preprocess_input_steps))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_free(
-    _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
+    preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
 ) {
+    answer!((), preprocess::free(preprocess_input_process_steps))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_resize(
-    _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
-    _resize_algorithm: ov_preprocess_resize_algorithm_e,
+    preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
+    resize_algorithm: ov_preprocess_resize_algorithm_e,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::resize(preprocess_input_process_steps, resize_algorithm))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_scale(
-    _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
-    _value: f32,
+    preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
+    value: f32,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::scale(preprocess_input_process_steps, value))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_scale_multi_channels(
-    _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
-    _values: *const f32,
-    _value_size: i32,
+    preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
+    values: *const f32,
+    value_size: i32,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::scale_channels(
+        preprocess_input_process_steps,
+        (values, count_of(value_size))
+    ))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_mean(
-    _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
-    _value: f32,
+    preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
+    value: f32,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::mean(preprocess_input_process_steps, value))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_mean_multi_channels(
-    _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
-    _values: *const f32,
-    _value_size: i32,
+    preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
+    values: *const f32,
+    value_size: i32,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::mean_channels(
+        preprocess_input_process_steps,
+        (values, count_of(value_size))
+    ))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_crop(
-    _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
-    _begin: *mut i32,
-    _begin_size: i32,
-    _end: *mut i32,
-    _end_size: i32,
+    preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
+    begin: *mut i32,
+    begin_size: i32,
+    end: *mut i32,
+    end_size: i32,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::crop(
+        preprocess_input_process_steps,
+        (begin.cast_const(), count_of(begin_size)),
+        (end.cast_const(), count_of(end_size))
+    ))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_convert_layout(
-    _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
-    _layout: *mut ov_layout_t,
+    preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
+    layout: *mut ov_layout_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::convert_layout(preprocess_input_process_steps, layout))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_reverse_channels(
-    _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
+    preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::reverse_channels(preprocess_input_process_steps))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_element_type(
-    _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
-    _element_type: ov_element_type_e,
+    preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
+    element_type: ov_element_type_e,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::set_element_type(preprocess_input_tensor_info, element_type))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_color_format(
-    _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
-    _color_format: ov_color_format_e,
+    preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
+    color_format: ov_color_format_e,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::set_color_format(preprocess_input_tensor_info, color_format))
 }
 
 variadic!(
@@ -1368,158 +1387,177 @@ variadic!(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_color_format_with_subnames(
-    _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
-    _color_format: ov_color_format_e,
-    _sub_names_size: usize,
-    _sub_names: *const *const c_char,
+    preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
+    color_format: ov_color_format_e,
+    sub_names_size: usize,
+    sub_names: *const *const c_char,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::set_color_format_of_planes(
+        preprocess_input_tensor_info,
+        color_format,
+        sub_names_size,
+        (sub_names, sub_names_size)
+    ))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_spatial_static_shape(
-    _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
-    _input_height: usize,
-    _input_width: usize,
+    preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
+    input_height: usize,
+    input_width: usize,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::set_spatial_shape(preprocess_input_tensor_info, input_height, input_width))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_memory_type(
-    _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
-    _mem_type: *const c_char,
+    preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
+    mem_type: *const c_char,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::set_memory_type(preprocess_input_tensor_info, mem_type))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_convert_element_type(
-    _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
-    _element_type: ov_element_type_e,
+    preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
+    element_type: ov_element_type_e,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::convert_element_type(preprocess_input_process_steps, element_type))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_convert_color(
-    _preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
-    _color_format: ov_color_format_e,
+    preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
+    color_format: ov_color_format_e,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::convert_color(preprocess_input_process_steps, color_format))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_from(
-    _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
-    _tensor: *const ov_tensor_t,
+    preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
+    tensor: *const ov_tensor_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::set_from(preprocess_input_tensor_info, tensor))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_set_layout(
-    _preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
-    _layout: *mut ov_layout_t,
+    preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
+    layout: *mut ov_layout_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::set_layout(preprocess_input_tensor_info, layout))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_prepostprocessor_get_output_info(
-    _preprocess: *const ov_preprocess_prepostprocessor_t,
-    _preprocess_output_info: *mut *mut ov_preprocess_output_info_t,
+    preprocess: *const ov_preprocess_prepostprocessor_t,
+    preprocess_output_info: *mut *mut ov_preprocess_output_info_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::only_port(preprocess, Side::Output, preprocess_output_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_prepostprocessor_get_output_info_by_index(
-    _preprocess: *const ov_preprocess_prepostprocessor_t,
-    _tensor_index: usize,
-    _preprocess_output_info: *mut *mut ov_preprocess_output_info_t,
+    preprocess: *const ov_preprocess_prepostprocessor_t,
+    tensor_index: usize,
+    preprocess_output_info: *mut *mut ov_preprocess_output_info_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::port_by_index(
+        preprocess,
+        Side::Output,
+        tensor_index,
+        preprocess_output_info
+    ))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_prepostprocessor_get_output_info_by_name(
-    _preprocess: *const ov_preprocess_prepostprocessor_t,
-    _tensor_name: *const c_char,
-    _preprocess_output_info: *mut *mut ov_preprocess_output_info_t,
+    preprocess: *const ov_preprocess_prepostprocessor_t,
+    tensor_name: *const c_char,
+    preprocess_output_info: *mut *mut ov_preprocess_output_info_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::port_by_name(preprocess, Side::Output, tensor_name, preprocess_output_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_output_info_free(
-    _preprocess_output_info: *mut ov_preprocess_output_info_t,
+    preprocess_output_info: *mut ov_preprocess_output_info_t,
 ) {
+    answer!((), preprocess::free(preprocess_output_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_output_info_get_tensor_info(
-    _preprocess_output_info: *const ov_preprocess_output_info_t,
-    _preprocess_output_tensor_info: *mut *mut ov_preprocess_output_tensor_info_t,
+    preprocess_output_info: *const ov_preprocess_output_info_t,
+    preprocess_output_tensor_info: *mut *mut ov_preprocess_output_tensor_info_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::part(preprocess_output_info, preprocess_output_tensor_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_output_tensor_info_free(
-    _preprocess_output_tensor_info: *mut ov_preprocess_output_tensor_info_t,
+    preprocess_output_tensor_info: *mut ov_preprocess_output_tensor_info_t,
 ) {
+    answer!((), preprocess::free(preprocess_output_tensor_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_output_set_element_type(
-    _preprocess_output_tensor_info: *mut ov_preprocess_output_tensor_info_t,
-    _element_type: ov_element_type_e,
+    preprocess_output_tensor_info: *mut ov_preprocess_output_tensor_info_t,
+    element_type: ov_element_type_e,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::set_output_element_type(preprocess_output_tensor_info, element_type))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_info_get_model_info(
-    _preprocess_input_info: *const ov_preprocess_input_info_t,
-    _preprocess_input_model_info: *mut *mut ov_preprocess_input_model_info_t,
+    preprocess_input_info: *const ov_preprocess_input_info_t,
+    preprocess_input_model_info: *mut *mut ov_preprocess_input_model_info_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::part(preprocess_input_info, preprocess_input_model_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_model_info_free(
-    _preprocess_input_model_info: *mut ov_preprocess_input_model_info_t,
+    preprocess_input_model_info: *mut ov_preprocess_input_model_info_t,
 ) {
+    answer!((), preprocess::free(preprocess_input_model_info))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_input_model_info_set_layout(
-    _preprocess_input_model_info: *mut ov_preprocess_input_model_info_t,
-    _layout: *mut ov_layout_t,
+    preprocess_input_model_info: *mut ov_preprocess_input_model_info_t,
+    layout: *mut ov_layout_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::set_model_layout(preprocess_input_model_info, layout))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_prepostprocessor_build(
-    _preprocess: *const ov_preprocess_prepostprocessor_t,
-    _model: *mut *mut ov_model_t,
+    preprocess: *const ov_preprocess_prepostprocessor_t,
+    model: *mut *mut ov_model_t,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::build(preprocess, model))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_pad(
-    _preprocess_input_process_steps: *const ov_preprocess_preprocess_steps_t,
-    _pads_begin: *const i32,
-    _pads_begin_size: usize,
-    _pads_end: *const i32,
-    _pads_end_size: usize,
-    _value: f32,
-    _mode: ov_padding_mode_e,
+    preprocess_input_process_steps: *const ov_preprocess_preprocess_steps_t,
+    pads_begin: *const i32,
+    pads_begin_size: usize,
+    pads_end: *const i32,
+    pads_end_size: usize,
+    value: f32,
+    mode: ov_padding_mode_e,
 ) -> ov_status_e {
-    border::status(preprocess::not_there)
+    status!(preprocess::pad(
+        preprocess_input_process_steps,
+        (pads_begin, pads_begin_size),
+        (pads_end, pads_end_size),
+        value,
+        mode
+    ))
 }
 
 // Remote contexts, of which there are none.

@@ -14,8 +14,9 @@
 //! | `core.rs` | the core: versions, devices, what reads and compiles models |
 //! | `infer_request.rs` | runs of a compiled model, at once or on another thread |
 //! | `compiled_model.rs` | a model that is ready to run, its streams, and the file that it is exported to |
-//! | `preprocess.rs` | preprocessing |
+//! | `preprocess.rs` | preprocessors, and the parts of them that programs hold |
 //! | `model.rs` | a model, read from a file or from memory, and its shapes |
+//! | `recipe.rs` | what was said to a preprocessor, and what becomes of a model by it |
 //! | `port.rs` | inputs and outputs: their names, types and shapes |
 //! | `property.rs` | the properties: which there are, and which values they take |
 //! | `layout.rs` | layouts |
@@ -44,6 +45,7 @@ mod model;
 mod port;
 mod preprocess;
 mod property;
+mod recipe;
 mod shape;
 mod tensor;
 #[cfg(test)]

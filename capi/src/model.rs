@@ -1,6 +1,5 @@
 //! A model, read from a file or from memory, and its shapes.
 
-use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +19,7 @@ use crate::element_type::of_datum_type;
 use crate::error::{Error, Result};
 use crate::handles::Object;
 use crate::port::{self, HasPorts, Port, PortHandle, Side};
+use crate::recipe::{Recipe, Shapes, Stage};
 use crate::shape::{Dim, PartialShape};
 use crate::types::ov_status_e;
 
@@ -35,9 +35,55 @@ impl Object for Model {
 #[derive(Debug, Clone)]
 pub(crate) struct Contents {
     pub source: Arc<Source>,
-    /// The shapes that inputs were given, by their numbers.
-    pub shapes: BTreeMap<usize, PartialShape>,
+    /// The shapes that inputs of what was read were given.
+    pub shapes: Shapes,
+    /// What preprocessors have built, from the first.
+    pub stages: Vec<Arc<Stage>>,
     pub read: Arc<ReadModel>,
+}
+
+impl Contents {
+    /// # Errors
+    ///
+    /// The model is not supported, or does not allow the shapes.
+    pub fn of(source: Arc<Source>, shapes: Shapes, stages: Vec<Arc<Stage>>) -> Result<Contents> {
+        let mut read = source.read(&shapes)?;
+        for stage in &stages {
+            read = read.after(stage)?;
+        }
+        Ok(Contents { source, shapes, stages, read: Arc::new(read) })
+    }
+
+    /// The model with other shapes of inputs. What preprocessors have built stays: images are resized to what the model took then.
+    fn reshaped(&self, asked: Shapes) -> Result<Contents> {
+        let (mut shapes, mut stages) = (self.shapes.clone(), self.stages.clone());
+        let mut preprocessed = vec![];
+        for (number, shape) in asked {
+            let (mut input, mut was_said) = (number, false);
+            for stage in stages.iter().rev() {
+                let (before, said) = stage.recipe.input_of(input);
+                (input, was_said) = (before, was_said || said);
+            }
+            match stages.last_mut().filter(|_| was_said) {
+                None => drop(shapes.insert(input, shape)),
+                Some(last) => {
+                    Arc::make_mut(last).shapes.insert(number, shape);
+                    preprocessed.push(input);
+                }
+            }
+        }
+        Contents::of(self.source.clone(), shapes.clone(), stages.clone()).or_else(|error| {
+            // Tensors may need the model to be of other sizes than it was.
+            let ports = self.source.read(&self.shapes)?.inputs;
+            for input in &preprocessed {
+                let dims = ports.get(*input).and_then(|port| port.shape.0.as_ref());
+                let dims = dims.map(|dims| vec![Dim::OPEN; dims.len()]);
+                shapes.insert(*input, PartialShape(dims));
+            }
+            let opened = || Contents::of(self.source.clone(), shapes, stages);
+            if preprocessed.is_empty() { Err(error) } else { opened().map_err(|_| error) }
+        })
+    }
 }
 
 /// What was read.
@@ -69,6 +115,16 @@ pub(crate) struct ReadModel {
     pub outputs: Vec<Port>,
     /// The model of tract, or why there is none: open dimensions may have to be given sizes.
     pub typed: Result<TypedModel>,
+}
+
+impl ReadModel {
+    /// The model with what a preprocessor has built.
+    fn after(&self, stage: &Stage) -> Result<ReadModel> {
+        let typed = self.typed.as_ref().map_err(Clone::clone)?;
+        let Stage { recipe, shapes } = stage;
+        let (typed, inputs, outputs) = recipe.apply(typed, &self.inputs, &self.outputs, shapes)?;
+        Ok(ReadModel { name: self.name.clone(), inputs, outputs, typed: Ok(typed) })
+    }
 }
 
 impl Source {
@@ -157,7 +213,7 @@ impl Source {
     /// # Errors
     ///
     /// It is not supported, or does not allow the shapes.
-    pub fn read(&self, shapes: &BTreeMap<usize, PartialShape>) -> Result<ReadModel> {
+    fn read(&self, shapes: &Shapes) -> Result<ReadModel> {
         match &self.format {
             Format::Ir(proto) => read_ir(proto, shapes),
             Format::Onnx(proto) => read_onnx(proto, &self.origin, shapes),
@@ -171,7 +227,7 @@ fn has_variables(graph: &Graph) -> bool {
     })
 }
 
-fn read_ir(proto: &IrProtoModel, shapes: &BTreeMap<usize, PartialShape>) -> Result<ReadModel> {
+fn read_ir(proto: &IrProtoModel, shapes: &Shapes) -> Result<ReadModel> {
     let mut proto = proto.clone();
     for (input, shape) in shapes {
         let shape = document::PartialShape::parse(&shape.to_ir())?;
@@ -259,11 +315,7 @@ fn onnx_reader() -> Onnx {
 }
 
 /// Reads a model of ONNX. The shapes that it declares between its nodes are ignored if it cannot be typed with them.
-fn read_onnx(
-    proto: &ModelProto,
-    origin: &Origin,
-    shapes: &BTreeMap<usize, PartialShape>,
-) -> Result<ReadModel> {
+fn read_onnx(proto: &ModelProto, origin: &Origin, shapes: &Shapes) -> Result<ReadModel> {
     let mut proto = proto.clone();
     name_dimensions(&mut proto);
     let folder = match origin {
@@ -304,7 +356,7 @@ fn typed_onnx(
     reader: &Onnx,
     proto: &ModelProto,
     folder: Option<&str>,
-    shapes: &BTreeMap<usize, PartialShape>,
+    shapes: &Shapes,
 ) -> Result<TypedModel> {
     let parsed = reader.parse(proto, folder)?;
     let unresolved = parsed.unresolved_inputs;
@@ -335,9 +387,7 @@ impl Model {
     ///
     /// The model is not supported.
     pub fn new(source: Source) -> Result<Model> {
-        let read = Arc::new(source.read(&BTreeMap::new())?);
-        let source = Arc::new(source);
-        Ok(Model(Mutex::new(Contents { source, shapes: BTreeMap::new(), read })))
+        Contents::of(Arc::new(source), Shapes::new(), vec![]).map(Model::of)
     }
 
     /// A model that is what another one is now.
@@ -362,21 +412,42 @@ impl Model {
     fn reshape(&self, shapes: impl IntoIterator<Item = (usize, PartialShape)>) -> Result<()> {
         // Nothing else changes it meanwhile.
         let mut contents = self.lock();
-        let mut all = contents.shapes.clone();
+        let mut asked = Shapes::new();
         for (input, shape) in shapes {
             if shape.0.is_none() {
                 return Err(Error::not_implemented(
                     "the number of dimensions of an input must be known",
                 ));
             }
-            all.insert(input, shape);
+            asked.insert(input, shape);
         }
-        let read = contents.source.read(&all)?;
-        if let (Err(error), Ok(_)) = (&read.typed, &contents.read.typed) {
+        let reshaped = contents.reshaped(asked)?;
+        if let (Err(error), Ok(_)) = (&reshaped.read.typed, &contents.read.typed) {
             return Err(error.clone());
         }
-        contents.shapes = all;
-        contents.read = Arc::new(read);
+        *contents = reshaped;
+        Ok(())
+    }
+
+    /// Puts what was said to a preprocessor before and after it. After an error it is as it was.
+    ///
+    /// # Errors
+    ///
+    /// The steps do not fit the model, or another number of preprocessors than `stages` has built it before.
+    pub fn build(&self, recipe: &Recipe, stages: usize) -> Result<()> {
+        let mut contents = self.lock();
+        if recipe.is_empty() {
+            return Ok(());
+        }
+        if contents.stages.len() != stages {
+            return Err(Error::general(
+                "the model has been built since the preprocessor was created: create another one",
+            ));
+        }
+        let recipe = recipe.with_sizes(&contents.read.inputs);
+        let stage = Stage { recipe, shapes: Shapes::new() };
+        contents.read = Arc::new(contents.read.after(&stage)?);
+        contents.stages.push(Arc::new(stage));
         Ok(())
     }
 }

@@ -163,6 +163,8 @@ fn tensor_of(
     tensor
 }
 
+mod preprocess;
+
 /// Everything is null, or 0.
 #[test]
 fn nulls_are_refused() {

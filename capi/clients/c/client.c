@@ -1,7 +1,7 @@
 /* A program of C, compiled against OpenVINO's own headers. It runs models as programs do and makes mistakes as they do, and prints what
  * it got: lines that begin with "values" are compared within a tolerance, all others as they are.
  *
- *     client MODELS [--preprocess]
+ *     client MODELS
  */
 
 #include <openvino/c/openvino.h>
@@ -422,6 +422,302 @@ static void preprocessed(const ov_core_t* core, const char* folder) {
     ov_model_free(model);
 }
 
+/* A model that gives what it is given, behind steps of all kinds. */
+static const char SAME[] =
+    "<net name=\"same\" version=\"11\"><layers>"
+    "<layer id=\"0\" name=\"x\" type=\"Parameter\" version=\"opset1\"><data shape=\"1,3,4,6\" element_type=\"f32\"/><output>"
+    "<port id=\"0\" precision=\"FP32\" names=\"x,image\"><dim>1</dim><dim>3</dim><dim>4</dim><dim>6</dim></port></output></layer>"
+    "<layer id=\"1\" name=\"same\" type=\"Clamp\" version=\"opset1\"><data min=\"-10000\" max=\"10000\"/><input>"
+    "<port id=\"0\" precision=\"FP32\"><dim>1</dim><dim>3</dim><dim>4</dim><dim>6</dim></port></input><output>"
+    "<port id=\"1\" precision=\"FP32\" names=\"y\"><dim>1</dim><dim>3</dim><dim>4</dim><dim>6</dim></port></output></layer>"
+    "<layer id=\"2\" name=\"result\" type=\"Result\" version=\"opset1\"><input>"
+    "<port id=\"0\" precision=\"FP32\"><dim>1</dim><dim>3</dim><dim>4</dim><dim>6</dim></port></input></layer></layers><edges>"
+    "<edge from-layer=\"0\" from-port=\"0\" to-layer=\"1\" to-port=\"0\"/>"
+    "<edge from-layer=\"1\" from-port=\"1\" to-layer=\"2\" to-port=\"0\"/></edges></net>";
+
+struct preprocessing {
+    ov_model_t* model;
+    ov_preprocess_prepostprocessor_t* preprocessor;
+    ov_preprocess_input_info_t* input;
+    ov_preprocess_input_tensor_info_t* tensor;
+    ov_preprocess_preprocess_steps_t* steps;
+    ov_preprocess_input_model_info_t* of_model;
+    ov_preprocess_output_info_t* output;
+    ov_preprocess_output_tensor_info_t* result;
+};
+
+static struct preprocessing of_same(const ov_core_t* core) {
+    struct preprocessing it;
+    DO(ov_core_read_model_from_memory_buffer(core, SAME, sizeof SAME - 1, NULL, &it.model));
+    DO(ov_preprocess_prepostprocessor_create(it.model, &it.preprocessor));
+    DO(ov_preprocess_prepostprocessor_get_input_info_by_name(it.preprocessor, "image", &it.input));
+    DO(ov_preprocess_input_info_get_tensor_info(it.input, &it.tensor));
+    DO(ov_preprocess_input_info_get_preprocess_steps(it.input, &it.steps));
+    DO(ov_preprocess_input_info_get_model_info(it.input, &it.of_model));
+    DO(ov_preprocess_prepostprocessor_get_output_info(it.preprocessor, &it.output));
+    DO(ov_preprocess_output_info_get_tensor_info(it.output, &it.result));
+    return it;
+}
+
+static void end(struct preprocessing it) {
+    ov_preprocess_output_tensor_info_free(it.result);
+    ov_preprocess_output_info_free(it.output);
+    ov_preprocess_input_model_info_free(it.of_model);
+    ov_preprocess_preprocess_steps_free(it.steps);
+    ov_preprocess_input_tensor_info_free(it.tensor);
+    ov_preprocess_input_info_free(it.input);
+    ov_preprocess_prepostprocessor_free(it.preprocessor);
+    ov_model_free(it.model);
+}
+
+/* Says a layout of the tensor, of the model, or of a step. */
+#define LAYOUT(function, object, text)         \
+    do {                                       \
+        ov_layout_t* layout_;                  \
+        DO(ov_layout_create(text, &layout_));  \
+        DO(function(object, layout_));         \
+        ov_layout_free(layout_);               \
+    } while (0)
+
+/* Runs what was built with numbers in all inputs. */
+static void run_same(const ov_core_t* core, const char* what, const ov_model_t* model) {
+    ov_compiled_model_t* compiled;
+    ov_infer_request_t* request;
+    ov_output_const_port_t* port;
+    size_t inputs;
+    DO(ov_model_inputs_size(model, &inputs));
+    for (size_t it = 0; it < inputs; it++) {
+        DO(ov_model_const_input_by_index(model, it, &port));
+        print_port(what, port);
+        ov_output_const_port_free(port);
+    }
+    DO(ov_model_const_output(model, &port));
+    print_port(what, port);
+    ov_output_const_port_free(port);
+    DO(ov_core_compile_model(core, model, "CPU", 0, &compiled));
+    DO(ov_compiled_model_create_infer_request(compiled, &request));
+    for (size_t number = 0; number < inputs; number++) {
+        ov_tensor_t* tensor;
+        ov_element_type_e type;
+        size_t count;
+        void* data;
+        DO(ov_infer_request_get_input_tensor_by_index(request, number, &tensor));
+        DO(ov_tensor_get_element_type(tensor, &type));
+        DO(ov_tensor_get_size(tensor, &count));
+        DO(ov_tensor_data(tensor, &data));
+        for (size_t it = 0; it < count; it++) {
+            if (type == U8) ((unsigned char*)data)[it] = (unsigned char)(it * 31 % 251);
+            else ((float*)data)[it] = (float)(it * 31 % 251);
+        }
+        ov_tensor_free(tensor);
+    }
+    DO(ov_infer_request_infer(request));
+    ov_tensor_t* result;
+    DO(ov_infer_request_get_output_tensor(request, &result));
+    print_tensor(what, result);
+    ov_element_type_e type;
+    DO(ov_tensor_get_element_type(result, &type));
+    if (type == U8) {
+        void* data;
+        DO(ov_tensor_data(result, &data));
+        printf("bytes:");
+        for (int it = 0; it < 72; it++) printf(" %d", ((unsigned char*)data)[it]);
+        printf("\n");
+    }
+    ov_tensor_free(result);
+    ov_infer_request_free(request);
+    ov_compiled_model_free(compiled);
+}
+
+static void build_same(const ov_core_t* core, const char* what, struct preprocessing it) {
+    ov_model_t* built;
+    DO(ov_preprocess_prepostprocessor_build(it.preprocessor, &built));
+    run_same(core, what, it.model);
+    ov_model_free(built);
+    end(it);
+}
+
+static void every_step(const ov_core_t* core) {
+    float means[] = {10, 20, 30}, scales[] = {2, 4, 8};
+    struct preprocessing it = of_same(core);
+    build_same(core, "nothing", it);
+
+    it = of_same(core);
+    DO(ov_preprocess_input_tensor_info_set_element_type(it.tensor, U8));
+    LAYOUT(ov_preprocess_input_tensor_info_set_layout, it.tensor, "NHWC");
+    LAYOUT(ov_preprocess_preprocess_steps_convert_layout, it.steps, "NCHW");
+    DO(ov_preprocess_preprocess_steps_convert_element_type(it.steps, F32));
+    DO(ov_preprocess_preprocess_steps_mean(it.steps, 100));
+    DO(ov_preprocess_preprocess_steps_scale(it.steps, 4));
+    DO(ov_preprocess_preprocess_steps_mean_multi_channels(it.steps, means, 3));
+    DO(ov_preprocess_preprocess_steps_scale_multi_channels(it.steps, scales, 3));
+    DO(ov_preprocess_input_tensor_info_set_memory_type(it.tensor, "any"));
+    DO(ov_preprocess_output_set_element_type(it.result, F64));
+    DO(ov_preprocess_output_set_element_type(it.result, F32));
+    build_same(core, "numbers", it);
+
+    it = of_same(core);
+    int64_t sizes[] = {1, 4, 6, 3};
+    ov_tensor_t* from;
+    DO(ov_tensor_create(U8, (ov_shape_t){4, sizes}, &from));
+    DO(ov_preprocess_input_tensor_info_set_from(it.tensor, from));
+    ov_tensor_free(from);
+    LAYOUT(ov_preprocess_input_tensor_info_set_layout, it.tensor, "NHWC");
+    LAYOUT(ov_preprocess_input_model_info_set_layout, it.of_model, "NCHW");
+    DO(ov_preprocess_preprocess_steps_reverse_channels(it.steps));
+    DO(ov_preprocess_output_set_element_type(it.result, U8));
+    build_same(core, "from a tensor", it);
+
+    for (int algorithm = RESIZE_LINEAR; algorithm <= RESIZE_NEAREST; algorithm++)
+        for (int type = 0; type < 2; type++) {
+            it = of_same(core);
+            DO(ov_preprocess_input_tensor_info_set_element_type(it.tensor, type ? F32 : U8));
+            DO(ov_preprocess_input_tensor_info_set_spatial_static_shape(it.tensor, 7, 9));
+            LAYOUT(ov_preprocess_input_tensor_info_set_layout, it.tensor, "NHWC");
+            LAYOUT(ov_preprocess_input_model_info_set_layout, it.of_model, "NCHW");
+            /* OpenVINO cannot resize bytes in cubic curves. */
+            if (algorithm == RESIZE_CUBIC) DO(ov_preprocess_preprocess_steps_convert_element_type(it.steps, F32));
+            DO(ov_preprocess_preprocess_steps_resize(it.steps, (ov_preprocess_resize_algorithm_e)algorithm));
+            build_same(core, "resize", it);
+        }
+
+    it = of_same(core);
+    int32_t begin[] = {0, 0, 1, 2}, stop[] = {1, 3, 5, -1};
+    int64_t larger[] = {1, 3, 6, 9};
+    DO(ov_tensor_create(F32, (ov_shape_t){4, larger}, &from));
+    DO(ov_preprocess_input_tensor_info_set_from(it.tensor, from));
+    ov_tensor_free(from);
+    DO(ov_preprocess_preprocess_steps_crop(it.steps, begin, 4, stop, 4));
+    build_same(core, "crop", it);
+
+    for (int mode = CONSTANT; mode <= SYMMETRIC; mode++) {
+        it = of_same(core);
+        int before[] = {0, 0, 1, 2}, after[] = {0, 0, 0, 1};
+        int64_t smaller[] = {1, 3, 3, 3};
+        DO(ov_tensor_create(F32, (ov_shape_t){4, smaller}, &from));
+        DO(ov_preprocess_input_tensor_info_set_from(it.tensor, from));
+        ov_tensor_free(from);
+        DO(ov_preprocess_preprocess_steps_pad(it.steps, before, 4, after, 4, 7, (ov_padding_mode_e)mode));
+        build_same(core, "pad", it);
+    }
+
+    ov_color_format_e formats[] = {NV12_SINGLE_PLANE, NV12_TWO_PLANES, I420_SINGLE_PLANE, I420_THREE_PLANES, RGB, BGR, RGBX, BGRX};
+    for (int format = 0; format < 8; format++) {
+        it = of_same(core);
+        DO(ov_preprocess_input_tensor_info_set_element_type(it.tensor, U8));
+        if (formats[format] == NV12_TWO_PLANES)
+            DO(ov_preprocess_input_tensor_info_set_color_format_with_subname(it.tensor, formats[format], 2, "y", "uv"));
+        else if (formats[format] == I420_THREE_PLANES)
+            DO(ov_preprocess_input_tensor_info_set_color_format_with_subnames(it.tensor, formats[format], 3,
+                                                                             (const char*[]){"y", "u", "v"}));
+        else DO(ov_preprocess_input_tensor_info_set_color_format(it.tensor, formats[format]));
+        DO(ov_preprocess_preprocess_steps_convert_color(it.steps, format % 3 ? RGB : BGR));
+        LAYOUT(ov_preprocess_input_model_info_set_layout, it.of_model, "NCHW");
+        build_same(core, "colors", it);
+    }
+    it = of_same(core);
+    DO(ov_preprocess_input_tensor_info_set_color_format(it.tensor, NV12_TWO_PLANES));
+    DO(ov_preprocess_preprocess_steps_convert_color(it.steps, BGR));
+    LAYOUT(ov_preprocess_input_model_info_set_layout, it.of_model, "NCHW");
+    build_same(core, "planes without names", it);
+
+    /* Another size after that: the image is resized to what the model took. */
+    it = of_same(core);
+    ov_model_t* built;
+    ov_partial_shape_t shape;
+    DO(ov_preprocess_input_tensor_info_set_element_type(it.tensor, U8));
+    DO(ov_preprocess_input_tensor_info_set_spatial_static_shape(it.tensor, 7, 9));
+    LAYOUT(ov_preprocess_input_tensor_info_set_layout, it.tensor, "NHWC");
+    LAYOUT(ov_preprocess_input_model_info_set_layout, it.of_model, "NCHW");
+    DO(ov_preprocess_preprocess_steps_resize(it.steps, RESIZE_LINEAR));
+    DO(ov_preprocess_prepostprocessor_build(it.preprocessor, &built));
+    DO(ov_partial_shape_create(4, (ov_dimension_t[]){{2, 2}, {5, 5}, {8, 8}, {3, 3}}, &shape));
+    DO(ov_model_reshape_input_by_name(built, "image", shape));
+    ov_partial_shape_free(&shape);
+    run_same(core, "another size of an image", it.model);
+    SAY("build again", ov_preprocess_prepostprocessor_build(it.preprocessor, &(ov_model_t*){NULL}));
+    ov_model_free(built);
+    end(it);
+
+    /* Without a step that resizes, it is that of the model. */
+    it = of_same(core);
+    LAYOUT(ov_preprocess_input_tensor_info_set_layout, it.tensor, "NHWC");
+    LAYOUT(ov_preprocess_input_model_info_set_layout, it.of_model, "NCHW");
+    DO(ov_preprocess_prepostprocessor_build(it.preprocessor, &built));
+    DO(ov_partial_shape_create(4, (ov_dimension_t[]){{1, 1}, {2, 2}, {4, 4}, {3, 3}}, &shape));
+    DO(ov_model_reshape_single_input(built, shape));
+    ov_partial_shape_free(&shape);
+    run_same(core, "another size of the model", built);
+    /* Steps before those. */
+    ov_preprocess_prepostprocessor_t* second;
+    ov_preprocess_input_info_t* input;
+    ov_preprocess_input_tensor_info_t* tensor;
+    DO(ov_preprocess_prepostprocessor_create(built, &second));
+    DO(ov_preprocess_prepostprocessor_get_input_info_by_index(second, 0, &input));
+    DO(ov_preprocess_input_info_get_tensor_info(input, &tensor));
+    DO(ov_preprocess_input_tensor_info_set_element_type(tensor, U8));
+    ov_model_free(built);
+    DO(ov_preprocess_prepostprocessor_build(second, &built));
+    run_same(core, "built twice", built);
+    ov_preprocess_input_tensor_info_free(tensor);
+    ov_preprocess_input_info_free(input);
+    ov_preprocess_prepostprocessor_free(second);
+    ov_model_free(built);
+    end(it);
+}
+
+static void mistakes_of_steps(const ov_core_t* core) {
+    struct preprocessing it = of_same(core);
+    ov_preprocess_input_info_t* input;
+    ov_preprocess_output_info_t* output;
+    ov_model_t* built;
+    float numbers[] = {1, 2, 3};
+    int32_t places[] = {0, 0, 1, 1};
+    const char* names[] = {"y", "uv"};
+    SAY("no input", ov_preprocess_prepostprocessor_get_input_info_by_index(it.preprocessor, 3, &input));
+    SAY("no name", ov_preprocess_prepostprocessor_get_input_info_by_name(it.preprocessor, "y", &input));
+    SAY("no output", ov_preprocess_prepostprocessor_get_output_info_by_index(it.preprocessor, 1, &output));
+    SAY("no output of a name", ov_preprocess_prepostprocessor_get_output_info_by_name(it.preprocessor, "x", &output));
+    SAY("no algorithm", ov_preprocess_preprocess_steps_resize(it.steps, (ov_preprocess_resize_algorithm_e)7));
+    SAY("no mode", ov_preprocess_preprocess_steps_pad(it.steps, places, 4, places, 4, 0, (ov_padding_mode_e)9));
+    SAY("no numbers", ov_preprocess_preprocess_steps_mean_multi_channels(it.steps, numbers, 0));
+    SAY("less than none", ov_preprocess_preprocess_steps_scale_multi_channels(it.steps, numbers, -1));
+    SAY("no end", ov_preprocess_preprocess_steps_crop(it.steps, places, 4, places, 3));
+    SAY("no layout", ov_preprocess_preprocess_steps_convert_layout(it.steps, NULL));
+    SAY("no type", ov_preprocess_input_tensor_info_set_element_type(it.tensor, (ov_element_type_e)99));
+    SAY("no type of a step", ov_preprocess_preprocess_steps_convert_element_type(it.steps, (ov_element_type_e)99));
+    SAY("no type of an output", ov_preprocess_output_set_element_type(it.result, (ov_element_type_e)99));
+    SAY("a plane", ov_preprocess_input_tensor_info_set_color_format_with_subnames(it.tensor, NV12_TWO_PLANES, 1, names));
+    SAY("a name without a plane", ov_preprocess_input_tensor_info_set_color_format_with_subnames(it.tensor, RGB, 1, names));
+    SAY("a plane too many", ov_preprocess_input_tensor_info_set_color_format_with_subname(it.tensor, NV12_TWO_PLANES, 3, "a", "b", "c"));
+    int64_t sizes[] = {1, 3, 4, 6};
+    ov_tensor_t* from;
+    DO(ov_tensor_create(F32, (ov_shape_t){4, sizes}, &from));
+    SAY("a shape", ov_preprocess_input_tensor_info_set_from(it.tensor, from));
+    SAY("another shape", ov_preprocess_input_tensor_info_set_spatial_static_shape(it.tensor, 4, 6));
+    ov_tensor_free(from);
+    end(it);
+    it = of_same(core);
+    SAY("an open type", ov_preprocess_input_tensor_info_set_element_type(it.tensor, DYNAMIC));
+    SAY("a model of an open type", ov_preprocess_prepostprocessor_build(it.preprocessor, &built));
+    end(it);
+    it = of_same(core);
+    DO(ov_preprocess_input_tensor_info_set_element_type(it.tensor, U8));
+    DO(ov_preprocess_preprocess_steps_mean(it.steps, 1));
+    SAY("the mean of bytes", ov_preprocess_prepostprocessor_build(it.preprocessor, &built));
+    end(it);
+    it = of_same(core);
+    DO(ov_preprocess_preprocess_steps_resize(it.steps, RESIZE_LINEAR));
+    SAY("resize without a layout", ov_preprocess_prepostprocessor_build(it.preprocessor, &built));
+    end(it);
+    it = of_same(core);
+    LAYOUT(ov_preprocess_input_tensor_info_set_layout, it.tensor, "NHWC");
+    LAYOUT(ov_preprocess_input_model_info_set_layout, it.of_model, "NCHW");
+    DO(ov_preprocess_preprocess_steps_mean_multi_channels(it.steps, numbers, 2));
+    SAY("two means", ov_preprocess_prepostprocessor_build(it.preprocessor, &built));
+    end(it);
+}
+
 /* Shapes, layouts and tensors alone. */
 static void small_things(void) {
     int64_t sizes[] = {2, 3};
@@ -544,7 +840,9 @@ int main(int count, char** arguments) {
     voices(core, folder);
     exported(core, folder);
     mistakes(core, folder);
-    if (count > 2 && !strcmp(arguments[2], "--preprocess")) preprocessed(core, folder);
+    preprocessed(core, folder);
+    every_step(core);
+    mistakes_of_steps(core);
     ov_core_free(core);
     return 0;
 }

@@ -2,7 +2,7 @@
 //! C does: lines that begin with "values" are compared within a tolerance, all others as they are.
 //!
 //! ```text
-//! LD_LIBRARY_PATH=... openvino-client MODELS [--preprocess]
+//! LD_LIBRARY_PATH=... openvino-client MODELS
 //! ```
 
 use std::fmt::Debug;
@@ -316,10 +316,7 @@ fn main() {
         openvino_sys_load();
         shapes()?;
         run(&models)?;
-        if arguments.next().is_some_and(|it| it == "--preprocess") {
-            preprocess(&models)?;
-        }
-        Ok(())
+        preprocess(&models)
     };
     if let Err(error) = what() {
         eprintln!("{error:?}");
