@@ -578,131 +578,131 @@ void ov_layout_free(ov_layout_t *layout);
 
 const char *ov_layout_to_string(const ov_layout_t *layout);
 
-ov_status_e ov_preprocess_prepostprocessor_create(const ov_model_t *_model,
-                                                  ov_preprocess_prepostprocessor_t **_preprocess);
+ov_status_e ov_preprocess_prepostprocessor_create(const ov_model_t *model,
+                                                  ov_preprocess_prepostprocessor_t **preprocess);
 
-void ov_preprocess_prepostprocessor_free(ov_preprocess_prepostprocessor_t *_preprocess);
+void ov_preprocess_prepostprocessor_free(ov_preprocess_prepostprocessor_t *preprocess);
 
-ov_status_e ov_preprocess_prepostprocessor_get_input_info(const ov_preprocess_prepostprocessor_t *_preprocess,
-                                                          ov_preprocess_input_info_t **_preprocess_input_info);
+ov_status_e ov_preprocess_prepostprocessor_get_input_info(const ov_preprocess_prepostprocessor_t *preprocess,
+                                                          ov_preprocess_input_info_t **preprocess_input_info);
 
-ov_status_e ov_preprocess_prepostprocessor_get_input_info_by_name(const ov_preprocess_prepostprocessor_t *_preprocess,
-                                                                  const char *_tensor_name,
-                                                                  ov_preprocess_input_info_t **_preprocess_input_info);
+ov_status_e ov_preprocess_prepostprocessor_get_input_info_by_name(const ov_preprocess_prepostprocessor_t *preprocess,
+                                                                  const char *tensor_name,
+                                                                  ov_preprocess_input_info_t **preprocess_input_info);
 
-ov_status_e ov_preprocess_prepostprocessor_get_input_info_by_index(const ov_preprocess_prepostprocessor_t *_preprocess,
-                                                                   size_t _tensor_index,
-                                                                   ov_preprocess_input_info_t **_preprocess_input_info);
+ov_status_e ov_preprocess_prepostprocessor_get_input_info_by_index(const ov_preprocess_prepostprocessor_t *preprocess,
+                                                                   size_t tensor_index,
+                                                                   ov_preprocess_input_info_t **preprocess_input_info);
 
-void ov_preprocess_input_info_free(ov_preprocess_input_info_t *_preprocess_input_info);
+void ov_preprocess_input_info_free(ov_preprocess_input_info_t *preprocess_input_info);
 
-ov_status_e ov_preprocess_input_info_get_tensor_info(const ov_preprocess_input_info_t *_preprocess_input_info,
-                                                     ov_preprocess_input_tensor_info_t **_preprocess_input_tensor_info);
+ov_status_e ov_preprocess_input_info_get_tensor_info(const ov_preprocess_input_info_t *preprocess_input_info,
+                                                     ov_preprocess_input_tensor_info_t **preprocess_input_tensor_info);
 
-void ov_preprocess_input_tensor_info_free(ov_preprocess_input_tensor_info_t *_preprocess_input_tensor_info);
+void ov_preprocess_input_tensor_info_free(ov_preprocess_input_tensor_info_t *preprocess_input_tensor_info);
 
-ov_status_e ov_preprocess_input_info_get_preprocess_steps(const ov_preprocess_input_info_t *_preprocess_input_info,
-                                                          ov_preprocess_preprocess_steps_t **_preprocess_input_steps);
+ov_status_e ov_preprocess_input_info_get_preprocess_steps(const ov_preprocess_input_info_t *preprocess_input_info,
+                                                          ov_preprocess_preprocess_steps_t **preprocess_input_steps);
 
-void ov_preprocess_preprocess_steps_free(ov_preprocess_preprocess_steps_t *_preprocess_input_process_steps);
+void ov_preprocess_preprocess_steps_free(ov_preprocess_preprocess_steps_t *preprocess_input_process_steps);
 
-ov_status_e ov_preprocess_preprocess_steps_resize(ov_preprocess_preprocess_steps_t *_preprocess_input_process_steps,
-                                                  ov_preprocess_resize_algorithm_e _resize_algorithm);
+ov_status_e ov_preprocess_preprocess_steps_resize(ov_preprocess_preprocess_steps_t *preprocess_input_process_steps,
+                                                  ov_preprocess_resize_algorithm_e resize_algorithm);
 
-ov_status_e ov_preprocess_preprocess_steps_scale(ov_preprocess_preprocess_steps_t *_preprocess_input_process_steps,
-                                                 float _value);
+ov_status_e ov_preprocess_preprocess_steps_scale(ov_preprocess_preprocess_steps_t *preprocess_input_process_steps,
+                                                 float value);
 
-ov_status_e ov_preprocess_preprocess_steps_scale_multi_channels(ov_preprocess_preprocess_steps_t *_preprocess_input_process_steps,
-                                                                const float *_values,
-                                                                int32_t _value_size);
+ov_status_e ov_preprocess_preprocess_steps_scale_multi_channels(ov_preprocess_preprocess_steps_t *preprocess_input_process_steps,
+                                                                const float *values,
+                                                                int32_t value_size);
 
-ov_status_e ov_preprocess_preprocess_steps_mean(ov_preprocess_preprocess_steps_t *_preprocess_input_process_steps,
-                                                float _value);
+ov_status_e ov_preprocess_preprocess_steps_mean(ov_preprocess_preprocess_steps_t *preprocess_input_process_steps,
+                                                float value);
 
-ov_status_e ov_preprocess_preprocess_steps_mean_multi_channels(ov_preprocess_preprocess_steps_t *_preprocess_input_process_steps,
-                                                               const float *_values,
-                                                               int32_t _value_size);
+ov_status_e ov_preprocess_preprocess_steps_mean_multi_channels(ov_preprocess_preprocess_steps_t *preprocess_input_process_steps,
+                                                               const float *values,
+                                                               int32_t value_size);
 
-ov_status_e ov_preprocess_preprocess_steps_crop(ov_preprocess_preprocess_steps_t *_preprocess_input_process_steps,
-                                                int32_t *_begin,
-                                                int32_t _begin_size,
-                                                int32_t *_end,
-                                                int32_t _end_size);
+ov_status_e ov_preprocess_preprocess_steps_crop(ov_preprocess_preprocess_steps_t *preprocess_input_process_steps,
+                                                int32_t *begin,
+                                                int32_t begin_size,
+                                                int32_t *end,
+                                                int32_t end_size);
 
-ov_status_e ov_preprocess_preprocess_steps_convert_layout(ov_preprocess_preprocess_steps_t *_preprocess_input_process_steps,
-                                                          ov_layout_t *_layout);
+ov_status_e ov_preprocess_preprocess_steps_convert_layout(ov_preprocess_preprocess_steps_t *preprocess_input_process_steps,
+                                                          ov_layout_t *layout);
 
-ov_status_e ov_preprocess_preprocess_steps_reverse_channels(ov_preprocess_preprocess_steps_t *_preprocess_input_process_steps);
+ov_status_e ov_preprocess_preprocess_steps_reverse_channels(ov_preprocess_preprocess_steps_t *preprocess_input_process_steps);
 
-ov_status_e ov_preprocess_input_tensor_info_set_element_type(ov_preprocess_input_tensor_info_t *_preprocess_input_tensor_info,
-                                                             ov_element_type_e _element_type);
+ov_status_e ov_preprocess_input_tensor_info_set_element_type(ov_preprocess_input_tensor_info_t *preprocess_input_tensor_info,
+                                                             ov_element_type_e element_type);
 
-ov_status_e ov_preprocess_input_tensor_info_set_color_format(ov_preprocess_input_tensor_info_t *_preprocess_input_tensor_info,
-                                                             ov_color_format_e _color_format);
+ov_status_e ov_preprocess_input_tensor_info_set_color_format(ov_preprocess_input_tensor_info_t *preprocess_input_tensor_info,
+                                                             ov_color_format_e color_format);
 
-ov_status_e ov_preprocess_input_tensor_info_set_color_format_with_subnames(ov_preprocess_input_tensor_info_t *_preprocess_input_tensor_info,
-                                                                           ov_color_format_e _color_format,
-                                                                           size_t _sub_names_size,
-                                                                           const char *const *_sub_names);
+ov_status_e ov_preprocess_input_tensor_info_set_color_format_with_subnames(ov_preprocess_input_tensor_info_t *preprocess_input_tensor_info,
+                                                                           ov_color_format_e color_format,
+                                                                           size_t sub_names_size,
+                                                                           const char *const *sub_names);
 
-ov_status_e ov_preprocess_input_tensor_info_set_spatial_static_shape(ov_preprocess_input_tensor_info_t *_preprocess_input_tensor_info,
-                                                                     size_t _input_height,
-                                                                     size_t _input_width);
+ov_status_e ov_preprocess_input_tensor_info_set_spatial_static_shape(ov_preprocess_input_tensor_info_t *preprocess_input_tensor_info,
+                                                                     size_t input_height,
+                                                                     size_t input_width);
 
-ov_status_e ov_preprocess_input_tensor_info_set_memory_type(ov_preprocess_input_tensor_info_t *_preprocess_input_tensor_info,
-                                                            const char *_mem_type);
+ov_status_e ov_preprocess_input_tensor_info_set_memory_type(ov_preprocess_input_tensor_info_t *preprocess_input_tensor_info,
+                                                            const char *mem_type);
 
-ov_status_e ov_preprocess_preprocess_steps_convert_element_type(ov_preprocess_preprocess_steps_t *_preprocess_input_process_steps,
-                                                                ov_element_type_e _element_type);
+ov_status_e ov_preprocess_preprocess_steps_convert_element_type(ov_preprocess_preprocess_steps_t *preprocess_input_process_steps,
+                                                                ov_element_type_e element_type);
 
-ov_status_e ov_preprocess_preprocess_steps_convert_color(ov_preprocess_preprocess_steps_t *_preprocess_input_process_steps,
-                                                         ov_color_format_e _color_format);
+ov_status_e ov_preprocess_preprocess_steps_convert_color(ov_preprocess_preprocess_steps_t *preprocess_input_process_steps,
+                                                         ov_color_format_e color_format);
 
-ov_status_e ov_preprocess_input_tensor_info_set_from(ov_preprocess_input_tensor_info_t *_preprocess_input_tensor_info,
-                                                     const ov_tensor_t *_tensor);
+ov_status_e ov_preprocess_input_tensor_info_set_from(ov_preprocess_input_tensor_info_t *preprocess_input_tensor_info,
+                                                     const ov_tensor_t *tensor);
 
-ov_status_e ov_preprocess_input_tensor_info_set_layout(ov_preprocess_input_tensor_info_t *_preprocess_input_tensor_info,
-                                                       ov_layout_t *_layout);
+ov_status_e ov_preprocess_input_tensor_info_set_layout(ov_preprocess_input_tensor_info_t *preprocess_input_tensor_info,
+                                                       ov_layout_t *layout);
 
-ov_status_e ov_preprocess_prepostprocessor_get_output_info(const ov_preprocess_prepostprocessor_t *_preprocess,
-                                                           ov_preprocess_output_info_t **_preprocess_output_info);
+ov_status_e ov_preprocess_prepostprocessor_get_output_info(const ov_preprocess_prepostprocessor_t *preprocess,
+                                                           ov_preprocess_output_info_t **preprocess_output_info);
 
-ov_status_e ov_preprocess_prepostprocessor_get_output_info_by_index(const ov_preprocess_prepostprocessor_t *_preprocess,
-                                                                    size_t _tensor_index,
-                                                                    ov_preprocess_output_info_t **_preprocess_output_info);
+ov_status_e ov_preprocess_prepostprocessor_get_output_info_by_index(const ov_preprocess_prepostprocessor_t *preprocess,
+                                                                    size_t tensor_index,
+                                                                    ov_preprocess_output_info_t **preprocess_output_info);
 
-ov_status_e ov_preprocess_prepostprocessor_get_output_info_by_name(const ov_preprocess_prepostprocessor_t *_preprocess,
-                                                                   const char *_tensor_name,
-                                                                   ov_preprocess_output_info_t **_preprocess_output_info);
+ov_status_e ov_preprocess_prepostprocessor_get_output_info_by_name(const ov_preprocess_prepostprocessor_t *preprocess,
+                                                                   const char *tensor_name,
+                                                                   ov_preprocess_output_info_t **preprocess_output_info);
 
-void ov_preprocess_output_info_free(ov_preprocess_output_info_t *_preprocess_output_info);
+void ov_preprocess_output_info_free(ov_preprocess_output_info_t *preprocess_output_info);
 
-ov_status_e ov_preprocess_output_info_get_tensor_info(const ov_preprocess_output_info_t *_preprocess_output_info,
-                                                      ov_preprocess_output_tensor_info_t **_preprocess_output_tensor_info);
+ov_status_e ov_preprocess_output_info_get_tensor_info(const ov_preprocess_output_info_t *preprocess_output_info,
+                                                      ov_preprocess_output_tensor_info_t **preprocess_output_tensor_info);
 
-void ov_preprocess_output_tensor_info_free(ov_preprocess_output_tensor_info_t *_preprocess_output_tensor_info);
+void ov_preprocess_output_tensor_info_free(ov_preprocess_output_tensor_info_t *preprocess_output_tensor_info);
 
-ov_status_e ov_preprocess_output_set_element_type(ov_preprocess_output_tensor_info_t *_preprocess_output_tensor_info,
-                                                  ov_element_type_e _element_type);
+ov_status_e ov_preprocess_output_set_element_type(ov_preprocess_output_tensor_info_t *preprocess_output_tensor_info,
+                                                  ov_element_type_e element_type);
 
-ov_status_e ov_preprocess_input_info_get_model_info(const ov_preprocess_input_info_t *_preprocess_input_info,
-                                                    ov_preprocess_input_model_info_t **_preprocess_input_model_info);
+ov_status_e ov_preprocess_input_info_get_model_info(const ov_preprocess_input_info_t *preprocess_input_info,
+                                                    ov_preprocess_input_model_info_t **preprocess_input_model_info);
 
-void ov_preprocess_input_model_info_free(ov_preprocess_input_model_info_t *_preprocess_input_model_info);
+void ov_preprocess_input_model_info_free(ov_preprocess_input_model_info_t *preprocess_input_model_info);
 
-ov_status_e ov_preprocess_input_model_info_set_layout(ov_preprocess_input_model_info_t *_preprocess_input_model_info,
-                                                      ov_layout_t *_layout);
+ov_status_e ov_preprocess_input_model_info_set_layout(ov_preprocess_input_model_info_t *preprocess_input_model_info,
+                                                      ov_layout_t *layout);
 
-ov_status_e ov_preprocess_prepostprocessor_build(const ov_preprocess_prepostprocessor_t *_preprocess,
-                                                 ov_model_t **_model);
+ov_status_e ov_preprocess_prepostprocessor_build(const ov_preprocess_prepostprocessor_t *preprocess,
+                                                 ov_model_t **model);
 
-ov_status_e ov_preprocess_preprocess_steps_pad(const ov_preprocess_preprocess_steps_t *_preprocess_input_process_steps,
-                                               const int32_t *_pads_begin,
-                                               size_t _pads_begin_size,
-                                               const int32_t *_pads_end,
-                                               size_t _pads_end_size,
-                                               float _value,
-                                               ov_padding_mode_e _mode);
+ov_status_e ov_preprocess_preprocess_steps_pad(const ov_preprocess_preprocess_steps_t *preprocess_input_process_steps,
+                                               const int32_t *pads_begin,
+                                               size_t pads_begin_size,
+                                               const int32_t *pads_end,
+                                               size_t pads_end_size,
+                                               float value,
+                                               ov_padding_mode_e mode);
 
 ov_status_e ov_remote_context_create_tensor_props(const ov_remote_context_t *_context,
                                                   ov_element_type_e _type,

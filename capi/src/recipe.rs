@@ -113,9 +113,17 @@ impl Call {
 /// All that was said of the inputs and the outputs of a model.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recipe {
-    inputs: BTreeMap<usize, Vec<Call>>,
+    inputs: BTreeMap<usize, Said>,
     /// The element types of tensors.
     outputs: BTreeMap<usize, Option<DatumType>>,
+}
+
+/// What was said of an input.
+#[derive(Debug, Clone, Default)]
+struct Said {
+    calls: Vec<Call>,
+    /// What they make together, for the next one to be checked.
+    info: InputInfo,
 }
 
 /// The inputs that an input of the model becomes.
@@ -194,12 +202,9 @@ impl Recipe {
     ///
     /// It does not fit what was said before, which stays.
     pub fn say(&mut self, input: usize, call: Call) -> Result<()> {
-        let calls = self.inputs.entry(input).or_default();
-        let mut info = InputInfo::default();
-        for call in calls.iter().chain([&call]) {
-            call.say(&mut info, false)?;
-        }
-        calls.push(call);
+        let said = self.inputs.entry(input).or_default();
+        call.say(&mut said.info, false)?;
+        said.calls.push(call);
         Ok(())
     }
 
@@ -210,11 +215,11 @@ impl Recipe {
 
     /// Whether nothing was said.
     pub fn is_empty(&self) -> bool {
-        self.inputs.is_empty() && self.outputs.is_empty()
+        self.inputs.values().all(|said| said.calls.is_empty()) && self.outputs.is_empty()
     }
 
     fn calls(&self, input: usize) -> &[Call] {
-        self.inputs.get(&input).map_or(&[], |calls| calls)
+        self.inputs.get(&input).map_or(&[], |said| &said.calls)
     }
 
     /// What becomes of the inputs of a model, from the first.
@@ -242,7 +247,7 @@ impl Recipe {
     /// The recipe with the sizes that the model takes now, where images are resized to these.
     pub fn with_sizes(&self, inputs: &[Port]) -> Recipe {
         let mut recipe = self.clone();
-        for (input, calls) in &mut recipe.inputs {
+        for (input, Said { calls, .. }) in &mut recipe.inputs {
             let layout = calls.iter().rev().find_map(|call| match call {
                 Call::ModelLayout(layout) => Some(layout.clone()),
                 _ => None,
