@@ -639,6 +639,27 @@ static void every_step(const ov_core_t* core) {
     ov_model_free(built);
     end(it);
 
+    it = of_same(core);
+    DO(ov_preprocess_input_tensor_info_set_element_type(it.tensor, U8));
+    DO(ov_preprocess_input_tensor_info_set_spatial_static_shape(it.tensor, 8, 8));
+    DO(ov_preprocess_input_tensor_info_set_color_format_with_subname(it.tensor, NV12_TWO_PLANES, 2, "y", "uv"));
+    DO(ov_preprocess_preprocess_steps_convert_color(it.steps, RGB));
+    DO(ov_preprocess_preprocess_steps_resize(it.steps, RESIZE_LINEAR));
+    LAYOUT(ov_preprocess_input_model_info_set_layout, it.of_model, "NCHW");
+    DO(ov_preprocess_prepostprocessor_build(it.preprocessor, &built));
+    ov_partial_shape_t planes[2];
+    DO(ov_partial_shape_create(4, (ov_dimension_t[]){{1, 1}, {6, 6}, {10, 10}, {1, 1}}, &planes[0]));
+    DO(ov_partial_shape_create(4, (ov_dimension_t[]){{1, 1}, {3, 3}, {4, 4}, {2, 2}}, &planes[1]));
+    SAY("planes that do not fit", ov_model_reshape_by_port_indexes(built, (size_t[]){0, 1}, planes, 2));
+    ov_partial_shape_free(&planes[1]);
+    DO(ov_partial_shape_create(4, (ov_dimension_t[]){{1, 1}, {3, 3}, {5, 5}, {2, 2}}, &planes[1]));
+    DO(ov_model_reshape_by_port_indexes(built, (size_t[]){0, 1}, planes, 2));
+    ov_partial_shape_free(&planes[0]);
+    ov_partial_shape_free(&planes[1]);
+    run_same(core, "another size of planes", built);
+    ov_model_free(built);
+    end(it);
+
     /* Without a step that resizes, it is that of the model. */
     it = of_same(core);
     LAYOUT(ov_preprocess_input_tensor_info_set_layout, it.tensor, "NHWC");

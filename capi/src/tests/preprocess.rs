@@ -361,6 +361,8 @@ fn other_sizes_afterwards() {
     ok!(ov_preprocess_input_tensor_info_set_spatial_static_shape(it.tensor, 7, 9));
     it.layouts(c"NHWC", c"NCHW");
     ok!(ov_preprocess_preprocess_steps_resize(it.steps, 0));
+    ok!(ov_preprocess_preprocess_steps_convert_element_type(it.steps, F32));
+    ok!(ov_preprocess_preprocess_steps_mean_multi_channels(it.steps, [0.; 3].as_ptr(), 3));
     it.build();
     // Three colors are three.
     assert_ne!(it.reshape([2, 5, 8, 4]), OK);
@@ -386,6 +388,38 @@ fn other_sizes_afterwards() {
     c!(ov_preprocess_prepostprocessor_free(second));
     assert_eq!(it.inputs(), [named("image", [1, 2, 4, 3])]);
     it.gives("the model", [0., 93., 186., 28., 121., 214.], 3034., 41061.);
+
+    // An image in planes.
+    let it = Preprocessing::new();
+    let (names, rgb) = ([c"y".as_ptr(), c"uv".as_ptr()], 5);
+    let names = names.as_ptr();
+    ok!(ov_preprocess_input_tensor_info_set_element_type(it.tensor, U8));
+    ok!(ov_preprocess_input_tensor_info_set_spatial_static_shape(it.tensor, 8, 8));
+    ok!(ov_preprocess_input_tensor_info_set_color_format_with_subnames(it.tensor, 2, 2, names));
+    ok!(ov_preprocess_preprocess_steps_convert_color(it.steps, rgb));
+    ok!(ov_preprocess_preprocess_steps_resize(it.steps, 0));
+    with_layout(c"NCHW", |layout| {
+        ok!(ov_preprocess_input_model_info_set_layout(it.of_model, layout));
+    });
+    it.build();
+    let planes = || vec![named("image/y", [1, 6, 10, 1]), named("image/uv", [1, 3, 5, 2])];
+    let reshape = |luma: [i64; 4], chroma: [i64; 4]| {
+        let to_partial = |sizes: [i64; 4]| {
+            let rank = ov_dimension_t { min: 0, max: 0 };
+            let mut partial = ov_partial_shape_t { rank, dims: null_mut() };
+            ok!(ov_shape_to_partial_shape(shape(&mut sizes.clone()), &mut partial));
+            partial
+        };
+        let mut shapes = [to_partial(luma), to_partial(chroma)];
+        let (indexes, of) = ([0, 1], shapes.as_ptr());
+        let status = c!(ov_model_reshape_by_port_indexes(it.model, indexes.as_ptr(), of, 2));
+        shapes.iter_mut().for_each(|partial| c!(ov_partial_shape_free(partial)));
+        status
+    };
+    assert_eq!(reshape([1, 6, 10, 1], [1, 3, 4, 2]), GENERAL_ERROR);
+    assert_eq!(reshape([1, 6, 10, 1], [1, 3, 5, 2]), OK);
+    assert_eq!(it.inputs(), planes());
+    it.gives("planes", [0., 16., 141., 230., 230., 28.], 9207., 347413.);
 
     // Between what is said and what is built.
     let it = Preprocessing::new();
