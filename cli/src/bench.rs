@@ -12,7 +12,9 @@ use model_cases::Case;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::ops::source::TypedSource;
 use tract_openvino::tract_onnx::tract_core::plan::eval;
-use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, ensure};
+use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
+#[cfg(feature = "generation")]
+use tract_openvino::tract_onnx::tract_hir::internal::ensure;
 
 use crate::inputs::{InputOptions, expect_fit};
 #[cfg(feature = "generation")]
