@@ -85,7 +85,7 @@ test("the program goes on while a model runs", async () => {
     const loading = worker.Model.load(source).finally(() => (isDone = true));
     let turns = 0;
     while (!isDone) {
-        await new Promise((resolve) => setTimeout(resolve));
+        await new Promise((resolve) => setImmediate(resolve));
         turns += 1;
     }
     await loading;
