@@ -312,7 +312,7 @@ fn preprocess(models: &str) -> Result<()> {
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let models = arguments.next().expect("the folder of models");
-    let mut what = || -> Result<()> {
+    let what = || -> Result<()> {
         openvino_sys_load();
         shapes()?;
         run(&models)?;
