@@ -34,7 +34,7 @@ pub(crate) struct Elementwise {
 }
 
 /// A function, and the numbers of the values that it needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ElementwiseStep {
     Binary(Binary, [usize; 2]),
     Unary(Unary, usize),
@@ -96,9 +96,6 @@ pub(crate) enum Unary {
     /// Any that tract has.
     Other(Box<dyn ElementWiseMiniOp>),
 }
-
-// No limit of an activation is NaN.
-impl Eq for Unary {}
 
 impl Unary {
     /// The function of an operator of tract.
@@ -372,13 +369,7 @@ impl Elementwise {
 
 impl_plain_op!(
     Elementwise with {
-        fn axes_mapping(
-            &self,
-            inputs: &[&TypedFact],
-            outputs: &[&TypedFact],
-        ) -> TractResult<AxesMapping> {
-            AxesMapping::natural(inputs, outputs)
-        }
+        pass_axes!(mapping);
 
         fn change_axes(
             &self,

@@ -139,11 +139,12 @@ macro_rules! impl_pass_through {
     };
 }
 
-/// The methods of `TypedOp` by which changes of axes pass an operator.
+/// The methods of `TypedOp` by which changes of axes pass an operator, or `mapping`, the one that says that its axes are those of its
+/// inputs.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! pass_axes {
-    () => {
+    (mapping) => {
         fn axes_mapping(
             &self,
             inputs: &[&TypedFact],
@@ -151,6 +152,9 @@ macro_rules! pass_axes {
         ) -> TractResult<AxesMapping> {
             AxesMapping::natural(inputs, outputs)
         }
+    };
+    () => {
+        $crate::pass_axes!(mapping);
 
         fn change_axes(
             &self,

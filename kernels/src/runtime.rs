@@ -181,9 +181,7 @@ impl KernelsState {
         }
         outputs
     }
-}
 
-impl KernelsState {
     /// The state of the plan.
     pub fn plan_state(&self) -> &TypedSimpleState {
         &self.state

@@ -39,7 +39,7 @@ pub(super) trait SplitRow<L>: Copy {
     fn split_row(self, lanes: L, row: &[f32], place: &mut [f32]) -> bool;
 }
 
-/// Rows of data as digits, in the blocks of `S`. Whole numbers and digits are the bits of floats.
+/// Rows of data as digits, in the blocks of `S`. Integers and digits are the bits of floats.
 pub(super) struct DigitRows<L, S> {
     pub lanes: L,
     pub layout: S,

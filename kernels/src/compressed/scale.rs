@@ -1,4 +1,4 @@
-//! What numbers that become integer ones are divided by.
+//! What numbers that become integers are divided by.
 
 /// The least number, but 0, that may be the largest one of a scale, so that this, and a sixteenth of it, has all its bits: subnormal ones
 /// are slow.

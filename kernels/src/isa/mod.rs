@@ -109,9 +109,7 @@ impl Eq for Instructions {}
 impl Instructions {
     /// All that this machine has, the best ones last.
     pub fn all() -> Vec<Instructions> {
-        // With relaxed SIMD the compiler makes vectors of arrays whose minima and maxima of NaN may be anything.
-        let are_arrays_right = !cfg!(target_feature = "relaxed-simd");
-        let portable = [are_arrays_right.then_some(Instructions::Portable(Portable))];
+        let portable = [Some(Instructions::Portable(Portable))];
         #[cfg(target_arch = "x86_64")]
         let more = [
             Avx2::detect().map(Instructions::Avx2),

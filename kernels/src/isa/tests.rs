@@ -15,14 +15,24 @@ fn with_each(all: impl IntoIterator<Item = Instructions>, test: impl Fn(Instruct
     }
 }
 
+/// What tests run with: all that the machine has. With relaxed SIMD the compiler makes vectors of arrays whose minima and maxima of NaN
+/// may be anything; then these are left out.
+fn tested() -> Vec<Instructions> {
+    let mut all = Instructions::all();
+    if cfg!(target_feature = "relaxed-simd") {
+        all.retain(|it| !matches!(it, Instructions::Portable(_)));
+    }
+    all
+}
+
 /// Runs a test with each kind of instructions that the machine has.
 pub fn with_all_instructions(test: impl Fn(Instructions)) {
-    with_each(Instructions::all(), test);
+    with_each(tested(), test);
 }
 
 /// Runs a test with each kind of vectors that the machine has: the best instructions of each size.
 pub fn with_all_vectors(test: impl Fn()) {
-    let all = Instructions::all();
+    let all = tested();
     let size = |it: &Instructions| (it.lanes(), matches!(it, Instructions::Portable(_)));
     let best = all.chunk_by(|a, b| size(a) == size(b)).filter_map(|of_size| of_size.last());
     with_each(best.copied(), |_| test());

@@ -149,9 +149,7 @@ impl ArithmeticTask<'_> {
                 let most = lanes.load(&vectors::<N, 2>(most, first_scale)[half]);
                 results[half] = lanes.clamp(both, least, most);
             }
-            let (are_floats, size) = (self.are_floats, if self.are_floats { 4 } else { 1 });
-            let bytes = &mut self.places[first * size..][..width * size];
-            Places { bytes, are_floats }.put(lanes, results);
+            Places::of(self.places, self.are_floats, first, width).put(lanes, results);
         }
     }
 }

@@ -358,7 +358,7 @@ impl Dequantize {
                 let width = if self.levels.are_the_same() { numbers.len() } else { 1 };
                 let parts = numbers.chunks_mut(width).zip(codes.chunks(width));
                 for (number, (numbers, codes)) in parts.enumerate() {
-                    let Level { low, scale, .. } = self.levels.of(number % channels);
+                    let Level { low, scale, .. } = self.levels.of(number);
                     vectors.run(
                         #[inline(always)]
                         move || {

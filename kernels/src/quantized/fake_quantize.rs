@@ -56,13 +56,7 @@ fn round(number: f32) -> f32 {
 
 impl_plain_op!(
     FakeQuantize with {
-        fn axes_mapping(
-            &self,
-            inputs: &[&TypedFact],
-            outputs: &[&TypedFact],
-        ) -> TractResult<AxesMapping> {
-            AxesMapping::natural(inputs, outputs)
-        }
+        pass_axes!(mapping);
     },
     "FakeQuantize",
     info = |op| vec![format!("{} levels", op.levels)]

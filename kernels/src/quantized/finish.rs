@@ -40,7 +40,7 @@ const LARGEST_SUM: f64 = (1_u32 << 31) as f64;
 type ChannelScale = [f32; 4];
 
 impl ChannelScales {
-    /// Lines for numbers that are at most so large.
+    /// Scales for numbers that are at most so large.
     pub fn new(scales: impl Iterator<Item = ChannelScale>, largest: f64) -> ChannelScales {
         /// Conversions to integers of 32 bits are right for numbers of this size.
         const CONVERTED: f64 = (1_u32 << 30) as f64;
@@ -169,11 +169,18 @@ impl ResidualAddition {
 
 /// Codes of one byte or floats, as bytes.
 pub(crate) struct Places<'a> {
-    pub bytes: &'a mut [u8],
-    pub are_floats: bool,
+    bytes: &'a mut [u8],
+    are_floats: bool,
 }
 
-impl Places<'_> {
+impl<'a> Places<'a> {
+    /// So many of the elements that these bytes are, from the first of them on.
+    #[inline(always)]
+    pub fn of(bytes: &'a mut [u8], are_floats: bool, first: usize, width: usize) -> Places<'a> {
+        let size = if are_floats { size_of::<f32>() } else { 1 };
+        Places { bytes: &mut bytes[first * size..][..width * size], are_floats }
+    }
+
     /// Writes as many of the numbers of vectors as there are places, or their codes.
     #[inline(always)]
     pub fn put<L: Lanes<N>, const N: usize, const V: usize>(
@@ -231,10 +238,7 @@ impl<'a> OutputRows<'a> {
     /// So many elements from a channel of a row on.
     #[inline(always)]
     fn row(&mut self, row: usize, channel: usize, width: usize) -> Places<'_> {
-        let (column, are_floats) = (channel - self.first_channel, self.are_floats);
-        let size = if are_floats { size_of::<f32>() } else { 1 };
-        let bytes = &mut self.rows.row(row)[column * size..][..width * size];
-        Places { bytes, are_floats }
+        Places::of(self.rows.row(row), self.are_floats, channel - self.first_channel, width)
     }
 }
 
@@ -341,7 +345,7 @@ impl<S: Copy, const N: usize, const R: usize, const V: usize> TileSums<'_, '_, S
         self.finish_with_all(lanes);
     }
 
-    /// Writes what becomes of the sums, with all that the epilogue has. Lines alone are faster by themselves.
+    /// Writes what becomes of the sums, with all that the epilogue has. Scales alone are faster by themselves.
     #[inline(never)]
     fn finish_with_all<L: CodeLanes<N, Words = S>>(self, lanes: L) {
         lanes.enter(self);

@@ -138,8 +138,7 @@ impl QuantizedSum {
         match &self.output {
             None => Tensor::from_shape(&shape, &numbers),
             Some(levels) => {
-                let code =
-                    |(at, number): (usize, &f32)| levels.code(levels.of(at % channels), *number);
+                let code = |(at, number): (usize, &f32)| levels.code(levels.of(at), *number);
                 let codes: Vec<u8> = numbers.iter().enumerate().map(code).collect();
                 Tensor::from_shape(&shape, &codes)
             }

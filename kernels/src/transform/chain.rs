@@ -98,12 +98,12 @@ impl<'a> Chain<'a> {
         self.numbers(next, axes)
     }
 
-    /// Takes over numbers that are added, as those of [`arithmetic`](Self::arithmetic), and adds them to a bias.
-    pub fn take_added(&mut self, axes: Range<usize>, bias: &mut [f32]) -> TractResult<bool> {
-        let added = self.arithmetic::<Add>(axes)?;
-        let numbers = added.iter().flatten();
-        bias.iter_mut().zip(numbers).for_each(|(bias, number)| *bias += number);
-        Ok(added.is_some())
+    /// Takes over all numbers that are added, as those of [`arithmetic`](Self::arithmetic), and adds them to a bias.
+    pub fn take_added(&mut self, axes: Range<usize>, bias: &mut [f32]) -> TractResult<()> {
+        while let Some(numbers) = self.arithmetic::<Add>(axes.clone())? {
+            bias.iter_mut().zip(numbers).for_each(|(bias, number)| *bias += number);
+        }
+        Ok(())
     }
 
     /// Takes over a function that multiplies numbers less than 0 by constants, which are as those of [`arithmetic`](Self::arithmetic).

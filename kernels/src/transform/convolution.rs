@@ -230,7 +230,7 @@ impl FoundConvolution {
         let axis = self.channel_axis(chain);
         let channels = self.bias.len();
         loop {
-            while chain.take_added(axis..axis + 1, &mut self.bias)? {}
+            chain.take_added(axis..axis + 1, &mut self.bias)?;
             let mut longer = chain.clone();
             let Some(factors) = longer.arithmetic::<Mul>(axis..axis + 1)? else { return Ok(()) };
             let mut scaled = self.weights.clone().into_tensor();

@@ -108,7 +108,7 @@ impl<'a> Layer<'a> {
         let mut chain = Chain::new(model, node);
         let last = axes.rows..axes.rows + axes.columns;
         let mut bias = vec![0.; columns.iter().product()];
-        while chain.take_added(last.clone(), &mut bias)? {}
+        chain.take_added(last.clone(), &mut bias)?;
         let activation = chain.activation()?;
         let rows = fact.shape[..axes.rows].iter().product::<TDim>().to_usize().ok();
         let row_axes = axes.rows;

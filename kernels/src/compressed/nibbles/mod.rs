@@ -44,8 +44,8 @@ pub(super) struct DigitTile<const N: usize, const V: usize, const CORRECTIONS: u
     scale: [f32; N],
     /// The sum of the numbers, divided by the scale.
     sum: [f32; N],
-    /// Signed codes are multiplied as unsigned ones, which are greater by 8. This is what these 8 add to the sums of products, in whole
-    /// numbers. Unsigned codes do without (`CORRECTIONS` is 0): the data of long rows fills the first-level cache.
+    /// Signed codes are multiplied as unsigned ones, which are greater by 8. This is what these 8 add to the sums of products, in
+    /// integers. Unsigned codes do without (`CORRECTIONS` is 0): the data of long rows fills the first-level cache.
     corrections: [[f32; N]; CORRECTIONS],
 }
 
@@ -405,13 +405,13 @@ impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
         first: usize,
     ) -> [[f32; ROWS]; TOKENS] {
         let NibbleRows { row_bytes, tiles: (fours, ones), .. } = self;
-        let mut integers = [&[][..]; ROWS];
+        let mut wholes = [&[][..]; ROWS];
         let mut rests = [&[][..]; ROWS];
         for row in 0..ROWS {
             let codes = &self.codes[(first + row) * row_bytes..][..row_bytes];
             let (whole, rest) = codes.split_at(fours.len() * FOUR * 4 * N);
             let whole: &[[WordVector<N>; FOUR]] = whole.as_chunks().0.as_chunks().0.as_chunks().0;
-            (integers[row], rests[row]) = (&whole[..fours.len()], rest);
+            (wholes[row], rests[row]) = (&whole[..fours.len()], rest);
         }
         let data_of_fours = self.data.map(|(of_fours, _)| &of_fours[..fours.len()]);
         let data_of_ones = self.data.map(|(_, of_ones)| of_ones);
@@ -430,11 +430,11 @@ impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
             let mut words = [[zeros; FOUR]; ROWS];
             let mut next = [std::ptr::null(); ROWS];
             for row in 0..ROWS {
-                for (words, vector) in words[row].iter_mut().zip(&integers[row][tile]) {
+                for (words, vector) in words[row].iter_mut().zip(&wholes[row][tile]) {
                     *words = lanes.load_words(vector);
                 }
                 words[row] = lanes.transpose_tile(words[row]);
-                next[row] = integers[row][tile].as_ptr().cast::<u8>().wrapping_add(NEXT);
+                next[row] = wholes[row][tile].as_ptr().cast::<u8>().wrapping_add(NEXT);
             }
             let asks = TilePrefetch { ahead: &mut ahead, next };
             let data = data_of_fours.map(|data| &data[tile]);
