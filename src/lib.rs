@@ -78,6 +78,7 @@
 //! |---|---|
 //! | `onnx.rs` | ONNX nodes: domain, revision, attributes |
 //! | `dimensions.rs` | the names of open dimensions |
+//! | `typed_model.rs` | types and shapes of a whole model, without what it declares if that is wrong |
 //! | `standard.rs` | nodes of the standard domain |
 //! | `infer/` | inference of types and shapes |
 //! | `operation.rs` | [`Operation`]: a node as a model's file states it |
@@ -123,6 +124,8 @@ mod revision;
 mod shape;
 #[cfg(feature = "onnx")]
 mod standard;
+#[cfg(feature = "onnx")]
+mod typed_model;
 #[cfg(any(feature = "nnef", feature = "onnx"))]
 mod with_openvino;
 
@@ -135,6 +138,8 @@ pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVinoOptions};
 pub use operation::Operation;
 pub use ops::{DynGather, Gather, GatherElements, GatherNd, GatherTree};
 pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revision};
+#[cfg(feature = "onnx")]
+pub use typed_model::typed_model;
 #[cfg(any(feature = "nnef", feature = "onnx"))]
 pub use with_openvino::WithOpenVino;
 

@@ -4,14 +4,11 @@ use std::sync::Arc;
 
 use js_sys::Array;
 use tract_openvino_ir::internal::tract_core::internal::*;
-use tract_openvino_ir::tract_openvino::kernels::{
-    KernelsRunnable, KernelsState, WithKernels, guard_downsamples,
-};
-use tract_openvino_ir::tract_openvino::tract_onnx::pb::ModelProto;
+use tract_openvino_ir::tract_openvino::kernels::{KernelsRunnable, KernelsState, WithKernels};
+use tract_openvino_ir::tract_openvino::tract_onnx::onnx;
 use tract_openvino_ir::tract_openvino::tract_onnx::prelude::*;
-use tract_openvino_ir::tract_openvino::tract_onnx::{Onnx, onnx};
 use tract_openvino_ir::tract_openvino::{
-    OpenVinoOptions, WithOpenVinoOptions, name_dimensions, restart_loops, set_input_shape,
+    OpenVinoOptions, WithOpenVinoOptions, name_dimensions, set_input_shape, typed_model,
 };
 use tract_openvino_ir::{WithOpenVinoIr, ir};
 use wasm_bindgen::prelude::*;
@@ -145,7 +142,11 @@ impl Ports {
                 fact.shape,
                 tensor.shape()
             );
-            Ok(tensor.cast_to_dt(expected)?.into_owned().into_tvalue())
+            let tensor = match found == expected {
+                true => tensor,
+                false => tensor.cast_to_dt(expected)?.into_owned(),
+            };
+            Ok(tensor.into_tvalue())
         };
         self.inputs.iter().map(tensor).collect()
     }
@@ -162,36 +163,16 @@ impl Port {
     }
 }
 
-/// Reads a model of ONNX. The shapes that it declares between its nodes are ignored if it cannot be typed with them.
+/// Reads a model of ONNX.
 fn from_onnx(bytes: &[u8], shapes: &[String]) -> TractResult<TypedModel> {
     let options = OpenVinoOptions::default().with_standard_gather(true);
     let reader = onnx().with_openvino_options(options).with_openvino_ir();
     let proto = reader.proto_model_for_read(&mut &*bytes);
     let mut proto = proto.context("this is not a model of ONNX")?;
     name_dimensions(&mut proto);
-    let error = match typed(&reader, &proto, shapes) {
-        Ok(model) => return Ok(model),
-        Err(error) => error,
-    };
-    typed(&reader.with_ignore_value_info(true), &proto, shapes).map_err(|_| error)
-}
-
-fn typed(reader: &Onnx, proto: &ModelProto, shapes: &[String]) -> TractResult<TypedModel> {
-    let parsed = reader.parse(proto, None)?;
-    let unresolved = parsed.unresolved_inputs;
-    ensure!(
-        unresolved.is_empty(),
-        "nodes have inputs that nothing computes: {}",
-        unresolved.join(", ")
-    );
-    let mut model = parsed.model;
-    for shape in shapes.chunks_exact(2) {
-        set_shape(&mut model, &shape[0], &shape[1])?;
-    }
-    let mut model = model.into_typed()?;
-    restart_loops(&mut model);
-    guard_downsamples(&mut model, 0)?;
-    Ok(model)
+    typed_model(&reader, &proto, None, |model| {
+        shapes.chunks_exact(2).try_for_each(|shape| set_shape(model, &shape[0], &shape[1]))
+    })
 }
 
 /// Gives an input a shape, as `Ir::with_input_shape` does.
