@@ -140,6 +140,7 @@ pub mod prelude {
 /// What a program needs to translate operations of its own ([`Registry::add_extension`]), and to write operators for
 /// them: this crate's names and those of tract.
 pub mod internal {
+    pub use crate::weights::datum_type;
     pub use crate::{FromAttribute, LayerContext, Registry, ir};
     pub use tract_core;
     #[doc(no_inline)]

@@ -12,6 +12,7 @@ use crate::document::Document;
 use crate::limits::Limits;
 use crate::registry::Registry;
 use crate::translate;
+use crate::translators::all_operations;
 use crate::weights::Weights;
 
 /// A reader of OpenVINO IR with the operations that this crate knows: where everything starts.
@@ -93,8 +94,7 @@ pub struct IrProtoModel {
 
 impl Default for Ir {
     fn default() -> Ir {
-        let mut registry = Registry::default();
-        crate::translators::register_all(&mut registry);
+        let registry = all_operations();
         Ir { registry, options: Options::default(), weights: None, outputs: vec![] }
     }
 }

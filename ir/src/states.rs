@@ -135,17 +135,15 @@ impl QueryState for TypedSimpleState {
     }
 
     fn set_variable(&mut self, name: &str, value: Tensor) -> TractResult<()> {
-        let variables = self.query_state();
-        let variable = variables.iter().find(|it| it.name == name);
-        let variable = variable.with_context(|| no_variable(&variables, name))?;
+        let (op, _) = read_of(self, name)?;
         let fits = |(dim, size): (&TDim, &usize)| known_size(dim).map_or(true, |dim| dim == *size);
         ensure!(
-            value.datum_type() == variable.datum_type
-                && value.rank() == variable.shape.rank()
-                && variable.shape.iter().zip(value.shape()).all(fits),
+            value.datum_type() == op.datum_type
+                && value.rank() == op.shape.rank()
+                && op.shape.iter().zip(value.shape()).all(fits),
             "variable {name:?} has type {:?} and shape {:?}, but the value has type {:?} and shape {:?}",
-            variable.datum_type,
-            variable.shape,
+            op.datum_type,
+            op.shape,
             value.datum_type(),
             value.shape()
         );
@@ -155,8 +153,7 @@ impl QueryState for TypedSimpleState {
     }
 
     fn reset_variable(&mut self, name: &str) -> TractResult<()> {
-        let variables = self.query_state();
-        ensure!(variables.iter().any(|it| it.name == name), no_variable(&variables, name));
+        read_of(self, name)?;
         set(self, |kept| kept.variable.id() == name, None);
         Ok(())
     }
@@ -166,9 +163,16 @@ impl QueryState for TypedSimpleState {
     }
 }
 
-fn no_variable(variables: &[VariableState], name: &str) -> String {
-    let names: Vec<String> = variables.iter().map(|it| format!("{:?}", it.name)).collect();
-    format!("there is no variable {name:?}: the variables are {}", names.join(", "))
+/// The first node that reads a variable.
+fn read_of<'a>(
+    state: &'a TypedSimpleState,
+    name: &str,
+) -> TractResult<(&'a ReadValue, &'a ReadState)> {
+    reads(state).find(|(_, kept)| kept.variable.id() == name).with_context(|| {
+        let variables = state.query_state();
+        let names: Vec<String> = variables.iter().map(|it| format!("{:?}", it.name)).collect();
+        format!("there is no variable {name:?}: the variables are {}", names.join(", "))
+    })
 }
 
 impl QueryState for KernelsState {

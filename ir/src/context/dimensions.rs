@@ -16,10 +16,9 @@ use tract_core::internal::*;
 use super::options::ShapeOption;
 use super::restart::Restart;
 use crate::document::{Dimension, Graph, PartialShape};
-use crate::workarounds::expressions::assert_size;
 use crate::workarounds::size_bounds::Bounds;
 pub(crate) use equations::solved;
-pub(crate) use symbols::{given_shape, symbol_name};
+pub(crate) use symbols::{given_shape, new_size};
 
 /// What is known of the inputs' dimensions.
 #[derive(Debug)]
@@ -110,10 +109,8 @@ impl Dimensions {
                     }
                     (Some(size), None) => size.to_dim(),
                     (None, None) => {
-                        let symbol = dimensions.scope.new_with_prefix(&symbol_name(name, axis));
-                        // Not the range of the file: tract would reckon with it, and never check it.
-                        assert_size(&dimensions.scope, &symbol)?;
-                        symbol.to_dim()
+                        // Not of the range of the file: tract would reckon with it, and never check it.
+                        new_size(&dimensions.scope, name, axis)?.to_dim()
                     }
                 };
                 let description = format!("dimension {axis} of input {name:?}");
@@ -198,8 +195,7 @@ impl Dimensions {
         axis: usize,
         declared: Dimension,
     ) -> TractResult<Symbol> {
-        let symbol = self.scope.new_with_prefix(&symbol_name(variable, axis));
-        assert_size(&self.scope, &symbol)?;
+        let symbol = new_size(&self.scope, variable, axis)?;
         let description = format!("dimension {axis} of variable {variable:?}");
         self.bound(&symbol.to_dim(), declared, &description)?;
         self.open.push(OpenDimension {

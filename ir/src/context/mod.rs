@@ -28,7 +28,7 @@ pub use attribute::FromAttribute;
 pub(crate) use budget::Budget;
 use compressed::Compressed;
 pub(crate) use derived::{Derived, Fraction, MOST_ELEMENTS};
-pub(crate) use dimensions::{Dimensions, given_shape, solved, symbol_name};
+pub(crate) use dimensions::{Dimensions, given_shape, new_size, solved};
 pub(crate) use fold::Translate;
 use folded::Folded;
 pub(crate) use folded::{Computations, Values};

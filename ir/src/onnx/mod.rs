@@ -27,13 +27,13 @@ use crate::document::{ElementType, Layer, Port};
 use crate::refused::REFUSED;
 use crate::registry::{NEWEST, Registry};
 use crate::translate::Alone;
+use crate::translators::all_operations;
 use crate::weights::{Weights, datum_type};
 use crate::with_openvino_ir::WithOpenVinoIr;
 
 /// The operations, and the forms of nodes that OpenVINO's reader of ONNX has, which are of the operation set [`DOMAIN`].
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-    let mut registry = Registry::default();
-    crate::translators::register_all(&mut registry);
+    let mut registry = all_operations();
     forms::register(&mut registry);
     registry
 });

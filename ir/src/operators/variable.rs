@@ -121,8 +121,8 @@ pub(crate) struct ReadState {
 /// A clone starts with the value of the original. From then on they do not share values.
 impl Clone for ReadState {
     fn clone(&self) -> ReadState {
-        let taken = self.taken.clone().unwrap_or_else(|| self.variable.get(self.session));
-        ReadState { variable: self.variable.clone(), session: self.session, taken: Some(taken) }
+        let taken = Some(self.value());
+        ReadState { variable: self.variable.clone(), session: self.session, taken }
     }
 }
 

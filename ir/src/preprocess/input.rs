@@ -7,14 +7,12 @@ use tract_core::ops::source::TypedSource;
 use tract_openvino_kernels::checks::listed;
 
 use super::info::{InputInfo, TensorShape};
-use super::layout::{Layout, inverse};
-use super::steps::check_order;
+use super::layout::{Layout, check_order, inverse};
 use super::wire::{Image, Target};
-use crate::context::{check_shape, given_shape, solved, symbol_name};
+use crate::context::{check_shape, given_shape, new_size, solved};
 use crate::stated_layouts::{End, state_layout};
 use crate::translate::with_layers;
 use crate::workarounds::equal_shape::EqualShape;
-use crate::workarounds::expressions::assert_size;
 
 /// Puts the steps before an input of a model. Gives the number of inputs that take its place.
 pub(super) fn build(
@@ -83,10 +81,7 @@ impl InputTensor {
         for (axis, dim) in taken.shape.iter().enumerate() {
             shape.push(if dim.as_i64().is_some() { dim.clone() } else { open.size(axis)? });
         }
-        let mut layout = match &tensor.layout {
-            Some(layout) => layout.clone(),
-            None => tensor.format.default_layout(),
-        };
+        let mut layout = tensor.layout.clone().unwrap_or_else(|| tensor.format.default_layout());
         let layout_of_model = match &input.model.layout {
             Some(layout) => layout.clone(),
             None if tensor.layout.is_some() => steps.layout_after(&layout)?,
@@ -212,7 +207,7 @@ impl InputTensor {
                     "a dimension of what the model takes is {dim}, which does not follow from the tensor: give it a size"
                 )
             }
-            let name = unused(model, format!("{}.equal_shape", input.name));
+            let name = model.unique_name(format!("{}.equal_shape", input.name)).into_owned();
             let equal = EqualShape::new(taken.shape.to_tvec());
             found = model.wire_node(name, equal, &[found])?[0];
         }
@@ -273,8 +268,7 @@ struct OpenSizes<'a> {
 
 impl OpenSizes<'_> {
     fn size(&mut self, axis: usize) -> TractResult<TDim> {
-        let symbol = self.scope.new_with_prefix(&symbol_name(self.input, axis));
-        assert_size(self.scope, &symbol)?;
+        let symbol = new_size(self.scope, self.input, axis)?;
         self.symbols.push(symbol.clone());
         Ok(symbol.to_dim())
     }
@@ -290,7 +284,6 @@ struct Sizes {
 impl Sizes {
     /// `open` are the symbols of the tensor. Dimensions that are not equal then are compared when the model runs.
     fn of(found: &[TDim], taken: &[TDim], open: Vec<Symbol>) -> TractResult<Sizes> {
-        let open: HashSet<Symbol> = open.into_iter().collect();
         let differ = || {
             let (found, taken) = (listed(found), listed(taken));
             format!(
@@ -381,12 +374,4 @@ fn uncut(dim: &TDim) -> TDim {
         },
         _ => dim.clone(),
     }
-}
-
-/// The name, or one with dots after it that no node has.
-pub(super) fn unused(model: &TypedModel, mut name: String) -> String {
-    while model.nodes().iter().any(|node| node.name == name) {
-        name.push('.');
-    }
-    name
 }

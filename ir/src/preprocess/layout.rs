@@ -120,6 +120,7 @@ impl Layout {
 
     /// The layout of a tensor whose axes were put into this order. One that says nothing stays.
     pub(super) fn permuted(&self, order: &[usize]) -> TractResult<Layout> {
+        check_order(order)?;
         if self.is_empty() {
             return Ok(self.clone());
         }
@@ -206,6 +207,20 @@ pub(super) fn inverse(order: &[usize]) -> Vec<usize> {
         inverse[*axis] = place;
     }
     inverse
+}
+
+/// Checks that each dimension is there once.
+pub(super) fn check_order(order: &[usize]) -> TractResult<()> {
+    let mut found = vec![false; order.len()];
+    for dim in order {
+        let is_new = found.get_mut(*dim).is_some_and(|found| !std::mem::replace(found, true));
+        ensure!(
+            is_new,
+            "the dimensions are {order:?}, but must be 0 to {}, once each",
+            order.len() - 1
+        );
+    }
+    Ok(())
 }
 
 /// A name of a dimension in the one spelling that is kept.

@@ -193,10 +193,7 @@ impl PreprocessSteps {
         for step in &self.steps {
             match step {
                 Step::ConvertLayout(to) => layout = to.clone().unwrap_or_default(),
-                Step::ConvertLayoutDims(order) => {
-                    check_order(order)?;
-                    layout = layout.permuted(order)?;
-                }
+                Step::ConvertLayoutDims(order) => layout = layout.permuted(order)?,
                 _ => (),
             }
         }
@@ -233,18 +230,4 @@ impl PostprocessSteps {
         }
         self
     }
-}
-
-/// Checks that each dimension is there once.
-pub(super) fn check_order(order: &[usize]) -> TractResult<()> {
-    let mut found = vec![false; order.len()];
-    for dim in order {
-        let is_new = found.get_mut(*dim).is_some_and(|found| !std::mem::replace(found, true));
-        ensure!(
-            is_new,
-            "the dimensions are {order:?}, but must be 0 to {}, once each",
-            order.len() - 1
-        );
-    }
-    Ok(())
 }

@@ -7,7 +7,7 @@ use tract_openvino_kernels::checks::listed;
 
 use super::color::ColorFormat;
 use super::layout::Layout;
-use super::steps::{PaddingMode, ResizeAlgorithm, Step, check_order};
+use super::steps::{PaddingMode, ResizeAlgorithm, Step};
 use crate::context::{LayerContext, Value};
 use crate::document::ElementType;
 use crate::translate::translate_as;
@@ -70,7 +70,6 @@ impl Image<'_, '_, '_> {
                 self.convert_layout(to.as_ref().unwrap_or(&self.target.layout))
             }
             Step::ConvertLayoutDims(order) => {
-                check_order(order)?;
                 let layout = self.layout.permuted(order)?;
                 self.transpose(order)?;
                 self.layout = layout;

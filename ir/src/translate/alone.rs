@@ -16,7 +16,7 @@ use crate::document::Layer;
 use crate::registry::Registry;
 #[cfg(feature = "onnx")]
 use crate::shortened::shortened_name;
-use crate::translators::register_all;
+use crate::translators::all_operations;
 use crate::weights::Weights;
 use crate::workarounds::bound::bind_symbols;
 #[cfg(feature = "onnx")]
@@ -297,8 +297,7 @@ pub(crate) fn with_layers<T>(
     name: &str,
     wire: impl FnOnce(&mut LayerContext) -> TractResult<T>,
 ) -> TractResult<T> {
-    let mut registry = Registry::default();
-    register_all(&mut registry);
+    let registry = all_operations();
     let (options, weights) = (Options::default(), Weights::absent("all constants are there"));
     let mut dimensions = Dimensions::of_shapes(model.symbols.clone(), vec![]);
     let (mut computations, mut variables) = (Computations::default(), Variables::default());

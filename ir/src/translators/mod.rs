@@ -39,10 +39,21 @@ pub(crate) mod state;
 mod stft;
 mod windows;
 
+use std::sync::LazyLock;
+
 use crate::registry::Registry;
 
-/// Adds all operations to a registry.
-pub(crate) fn register_all(registry: &mut Registry) {
+/// A registry with all operations.
+pub(crate) fn all_operations() -> Registry {
+    static ALL: LazyLock<Registry> = LazyLock::new(|| {
+        let mut registry = Registry::default();
+        register_all(&mut registry);
+        registry
+    });
+    ALL.clone()
+}
+
+fn register_all(registry: &mut Registry) {
     sources::register(registry);
     shape::register(registry);
     concat::register(registry);

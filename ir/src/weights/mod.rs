@@ -192,7 +192,7 @@ pub(crate) fn widened(element_type: ElementType) -> DatumType {
 }
 
 /// tract's type for elements, where it has one.
-pub(crate) fn datum_type(element_type: ElementType) -> Option<DatumType> {
+pub fn datum_type(element_type: ElementType) -> Option<DatumType> {
     use ElementType::*;
     Some(match element_type {
         Boolean => DatumType::Bool,

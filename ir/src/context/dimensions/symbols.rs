@@ -27,8 +27,15 @@ pub(crate) fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Op
     text.split(',').map(dim).collect()
 }
 
+/// A new symbol for a dimension of an input or a variable, which is a size.
+pub(crate) fn new_size(scope: &SymbolScope, of: &str, axis: usize) -> TractResult<Symbol> {
+    let symbol = scope.new_with_prefix(&symbol_name(of, axis));
+    assert_size(scope, &symbol)?;
+    Ok(symbol)
+}
+
 /// The name of the symbol for a dimension. tract can parse it.
-pub(crate) fn symbol_name(input: &str, axis: usize) -> String {
+fn symbol_name(input: &str, axis: usize) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
     let name: String = shortened_name(input).chars().map(letter).collect();
     let name = name.trim_matches('_');
