@@ -149,6 +149,11 @@ impl<T: Object> Handle<T> {
     }
 }
 
+/// Frees an object, as [`Handle::free`] does, for functions that free no more.
+pub(crate) fn free<T: Object>(object: Handle<T>) -> Result<()> {
+    object.free().map(drop)
+}
+
 /// Where a pointer to a new object goes.
 pub(crate) struct OutHandle<T> {
     out: *mut *mut c_void,
@@ -743,10 +748,10 @@ impl Memory {
     }
 
     /// A copy of its first bytes.
-    pub fn to_vec(&self, bytes: usize) -> Vec<u8> {
+    pub fn to_bytes(&self, bytes: usize) -> Arc<[u8]> {
         assert!(bytes <= self.bytes);
         // SAFETY: there are so many.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), bytes) }.to_vec()
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), bytes) }.into()
     }
 }
 

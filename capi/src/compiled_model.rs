@@ -1,8 +1,10 @@
 //! A model that is ready to run, its streams, and the file that it is exported to.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::c_char;
 use std::fs;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use tract_openvino_ir::internal::tract_core::prelude::multithread::Executor;
@@ -25,6 +27,8 @@ pub(crate) struct CompiledModel {
     pub runnable: KernelsRunnable,
     /// Whether its runs depend on those before.
     pub has_variables: bool,
+    /// Whether requests measure their nodes.
+    pub is_profiled: bool,
     pub device: Device,
     properties: Properties,
     /// What one inference runs on.
@@ -73,6 +77,7 @@ impl CompiledModel {
             contents,
             runnable,
             has_variables,
+            is_profiled: properties.is_yes(device, "PERF_COUNT"),
             device,
             properties,
             executor: shared_executor((all / streams).max(1)),
@@ -92,11 +97,6 @@ impl CompiledModel {
     /// Whether a port of a model is one of this one, which was compiled from it.
     pub fn is_port(&self, port: &PortHandle) -> bool {
         port.owner.origin() == self.origin() && port.index < self.sides(port.side).len()
-    }
-
-    /// Whether requests measure their nodes.
-    pub fn is_profiled(&self) -> bool {
-        self.properties.is_yes(self.device, "PERF_COUNT")
     }
 
     /// Runs a job on the next stream that is free.
@@ -255,12 +255,12 @@ impl CompiledModel {
         }
         let (model, weights) = match &source.origin {
             Origin::Memory { model, weights } => {
-                (model.to_vec(), weights.as_deref().map(Vec::from))
+                (Cow::Borrowed(&**model), weights.as_deref().map(Cow::Borrowed))
             }
             Origin::Files { model, weights } => {
-                let read = |path: &std::path::PathBuf| {
+                let read = |path: &PathBuf| -> TractResult<Cow<[u8]>> {
                     let doing = || format!("reading {}", path.display());
-                    fs::read(path).with_context(doing)
+                    Ok(fs::read(path).with_context(doing)?.into())
                 };
                 (read(model)?, weights.as_ref().map(read).transpose()?)
             }
@@ -284,7 +284,7 @@ impl CompiledModel {
         }
         write_bytes(&mut out, &model);
         out.push(u8::from(weights.is_some()));
-        write_bytes(&mut out, &weights.unwrap_or_default());
+        write_bytes(&mut out, weights.as_deref().unwrap_or_default());
         let sum = sum(&out);
         out.extend(sum.to_le_bytes());
         Ok(out)
@@ -335,23 +335,6 @@ impl CompiledModel {
 
 // What the functions of the interface do.
 
-pub(crate) fn free(model: Handle<CompiledModel>) -> Result<()> {
-    model.free().map(drop)
-}
-
-pub(crate) fn size(model: Handle<CompiledModel>, side: Side, out: Out<usize>) -> Result<()> {
-    out.check()?;
-    out.write(model.get()?.sides(side).len())
-}
-
-pub(crate) fn only_port(
-    model: Handle<CompiledModel>,
-    side: Side,
-    out: OutHandle<PortHandle>,
-) -> Result<()> {
-    port::the_only(model.get()?, side, out)
-}
-
 pub(crate) fn port_by_index(
     model: Handle<CompiledModel>,
     side: Side,
@@ -359,15 +342,6 @@ pub(crate) fn port_by_index(
     out: OutHandle<PortHandle>,
 ) -> Result<()> {
     port::by_index(model.get()?, side, index, Error::general, out)
-}
-
-pub(crate) fn port_by_name(
-    model: Handle<CompiledModel>,
-    side: Side,
-    name: Text,
-    out: OutHandle<PortHandle>,
-) -> Result<()> {
-    port::by_name(model.get()?, side, name.get("name of a tensor")?, out)
 }
 
 /// The model as it was compiled: it says the same of inputs and outputs as that which runs.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_char;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tract_openvino_ir::tract_openvino::kernels::threads::default_threads;
 
@@ -97,10 +97,6 @@ pub(crate) fn create_with_config(path: Text, out: OutHandle<Core>) -> Result<()>
     create(out)
 }
 
-pub(crate) fn free(core: Handle<Core>) -> Result<()> {
-    core.free().map(drop)
-}
-
 pub(crate) fn read_model(
     core: Handle<Core>,
     model: Text,
@@ -130,7 +126,7 @@ pub(crate) fn read_model_from_memory(
     // A copy, so that the program may free its memory.
     let weights = match weights.is_null() {
         true => None,
-        false => Some(Arc::from(weights.get()?.to_vec()?)),
+        false => Some(weights.get()?.to_bytes()?),
     };
     out.write(Model::new(Source::of_bytes(model.into(), weights)?)?)
 }

@@ -55,33 +55,12 @@ pub(crate) fn to_c(element_type: Option<ElementType>) -> ov_element_type_e {
     TYPES.iter().position(|it| *it == element_type).unwrap_or(0) as ov_element_type_e
 }
 
-/// The type of tract's elements, if there are any such.
-pub(crate) fn datum_type(element_type: ElementType) -> Option<DatumType> {
-    Some(match element_type {
-        ElementType::Boolean => DatumType::Bool,
-        ElementType::F16 => DatumType::F16,
-        ElementType::F32 => DatumType::F32,
-        ElementType::F64 => DatumType::F64,
-        ElementType::I8 => DatumType::I8,
-        ElementType::I16 => DatumType::I16,
-        ElementType::I32 => DatumType::I32,
-        ElementType::I64 => DatumType::I64,
-        ElementType::U8 => DatumType::U8,
-        ElementType::U16 => DatumType::U16,
-        ElementType::U32 => DatumType::U32,
-        ElementType::U64 => DatumType::U64,
-        ElementType::String => DatumType::String,
-        _ => return None,
-    })
-}
-
 /// The type that programs see for one of tract's. Sizes that are computed are integers outside.
-pub(crate) fn of_datum_type(datum_type: DatumType) -> Option<ElementType> {
-    if datum_type.is_tdim() {
+pub(crate) fn of_datum_type(elements: DatumType) -> Option<ElementType> {
+    if elements.is_tdim() {
         return Some(ElementType::I64);
     }
-    let all = TYPES.iter().flatten().copied();
-    all.into_iter().find(|it| self::datum_type(*it) == Some(datum_type.unquantized()))
+    TYPES.into_iter().flatten().find(|it| datum_type(*it) == Some(elements.unquantized()))
 }
 
 /// The bytes of so many elements.

@@ -175,7 +175,7 @@ pub unsafe extern "C" fn ov_core_create_with_config_unicode(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_core_free(core: *mut ov_core_t) {
-    answer!((), core::free(core))
+    answer!((), border::free(core))
 }
 
 #[unsafe(no_mangle)]
@@ -433,7 +433,7 @@ pub extern "C" fn ov_shutdown() {}
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_model_free(model: *mut ov_model_t) {
-    answer!((), model::free(model))
+    answer!((), border::free(model))
 }
 
 #[unsafe(no_mangle)]
@@ -441,7 +441,7 @@ pub unsafe extern "C" fn ov_model_const_input(
     model: *const ov_model_t,
     input_port: *mut *mut ov_output_const_port_t,
 ) -> ov_status_e {
-    status!(model::only_port(model, Side::Input, input_port))
+    status!(port::only_port(model, Side::Input, input_port))
 }
 
 #[unsafe(no_mangle)]
@@ -450,7 +450,7 @@ pub unsafe extern "C" fn ov_model_const_input_by_name(
     tensor_name: *const c_char,
     input_port: *mut *mut ov_output_const_port_t,
 ) -> ov_status_e {
-    status!(model::port_by_name(model, Side::Input, tensor_name, input_port))
+    status!(port::port_by_name(model, Side::Input, tensor_name, input_port))
 }
 
 #[unsafe(no_mangle)]
@@ -467,7 +467,7 @@ pub unsafe extern "C" fn ov_model_input(
     model: *const ov_model_t,
     input_port: *mut *mut ov_output_port_t,
 ) -> ov_status_e {
-    status!(model::only_port(model, Side::Input, input_port))
+    status!(port::only_port(model, Side::Input, input_port))
 }
 
 #[unsafe(no_mangle)]
@@ -476,7 +476,7 @@ pub unsafe extern "C" fn ov_model_input_by_name(
     tensor_name: *const c_char,
     input_port: *mut *mut ov_output_port_t,
 ) -> ov_status_e {
-    status!(model::port_by_name(model, Side::Input, tensor_name, input_port))
+    status!(port::port_by_name(model, Side::Input, tensor_name, input_port))
 }
 
 #[unsafe(no_mangle)]
@@ -493,7 +493,7 @@ pub unsafe extern "C" fn ov_model_const_output(
     model: *const ov_model_t,
     output_port: *mut *mut ov_output_const_port_t,
 ) -> ov_status_e {
-    status!(model::only_port(model, Side::Output, output_port))
+    status!(port::only_port(model, Side::Output, output_port))
 }
 
 #[unsafe(no_mangle)]
@@ -511,7 +511,7 @@ pub unsafe extern "C" fn ov_model_const_output_by_name(
     tensor_name: *const c_char,
     output_port: *mut *mut ov_output_const_port_t,
 ) -> ov_status_e {
-    status!(model::port_by_name(model, Side::Output, tensor_name, output_port))
+    status!(port::port_by_name(model, Side::Output, tensor_name, output_port))
 }
 
 #[unsafe(no_mangle)]
@@ -519,7 +519,7 @@ pub unsafe extern "C" fn ov_model_output(
     model: *const ov_model_t,
     output_port: *mut *mut ov_output_port_t,
 ) -> ov_status_e {
-    status!(model::only_port(model, Side::Output, output_port))
+    status!(port::only_port(model, Side::Output, output_port))
 }
 
 #[unsafe(no_mangle)]
@@ -537,7 +537,7 @@ pub unsafe extern "C" fn ov_model_output_by_name(
     tensor_name: *const c_char,
     output_port: *mut *mut ov_output_port_t,
 ) -> ov_status_e {
-    status!(model::port_by_name(model, Side::Output, tensor_name, output_port))
+    status!(port::port_by_name(model, Side::Output, tensor_name, output_port))
 }
 
 #[unsafe(no_mangle)]
@@ -545,7 +545,7 @@ pub unsafe extern "C" fn ov_model_inputs_size(
     model: *const ov_model_t,
     input_size: *mut usize,
 ) -> ov_status_e {
-    status!(model::size(model, Side::Input, input_size))
+    status!(port::size(model, Side::Input, input_size))
 }
 
 #[unsafe(no_mangle)]
@@ -553,7 +553,7 @@ pub unsafe extern "C" fn ov_model_outputs_size(
     model: *const ov_model_t,
     output_size: *mut usize,
 ) -> ov_status_e {
-    status!(model::size(model, Side::Output, output_size))
+    status!(port::size(model, Side::Output, output_size))
 }
 
 #[unsafe(no_mangle)]
@@ -660,12 +660,12 @@ pub unsafe extern "C" fn ov_port_get_element_type(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_output_port_free(port: *mut ov_output_port_t) {
-    answer!((), port::free(port))
+    answer!((), border::free(port))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_output_const_port_free(port: *mut ov_output_const_port_t) {
-    answer!((), port::free(port))
+    answer!((), border::free(port))
 }
 
 // Compiled models.
@@ -675,7 +675,7 @@ pub unsafe extern "C" fn ov_compiled_model_inputs_size(
     compiled_model: *const ov_compiled_model_t,
     size: *mut usize,
 ) -> ov_status_e {
-    status!(compiled_model::size(compiled_model, Side::Input, size))
+    status!(port::size(compiled_model, Side::Input, size))
 }
 
 #[unsafe(no_mangle)]
@@ -683,7 +683,7 @@ pub unsafe extern "C" fn ov_compiled_model_input(
     compiled_model: *const ov_compiled_model_t,
     input_port: *mut *mut ov_output_const_port_t,
 ) -> ov_status_e {
-    status!(compiled_model::only_port(compiled_model, Side::Input, input_port))
+    status!(port::only_port(compiled_model, Side::Input, input_port))
 }
 
 #[unsafe(no_mangle)]
@@ -701,7 +701,7 @@ pub unsafe extern "C" fn ov_compiled_model_input_by_name(
     name: *const c_char,
     input_port: *mut *mut ov_output_const_port_t,
 ) -> ov_status_e {
-    status!(compiled_model::port_by_name(compiled_model, Side::Input, name, input_port))
+    status!(port::port_by_name(compiled_model, Side::Input, name, input_port))
 }
 
 #[unsafe(no_mangle)]
@@ -709,7 +709,7 @@ pub unsafe extern "C" fn ov_compiled_model_outputs_size(
     compiled_model: *const ov_compiled_model_t,
     size: *mut usize,
 ) -> ov_status_e {
-    status!(compiled_model::size(compiled_model, Side::Output, size))
+    status!(port::size(compiled_model, Side::Output, size))
 }
 
 #[unsafe(no_mangle)]
@@ -717,7 +717,7 @@ pub unsafe extern "C" fn ov_compiled_model_output(
     compiled_model: *const ov_compiled_model_t,
     output_port: *mut *mut ov_output_const_port_t,
 ) -> ov_status_e {
-    status!(compiled_model::only_port(compiled_model, Side::Output, output_port))
+    status!(port::only_port(compiled_model, Side::Output, output_port))
 }
 
 #[unsafe(no_mangle)]
@@ -735,7 +735,7 @@ pub unsafe extern "C" fn ov_compiled_model_output_by_name(
     name: *const c_char,
     output_port: *mut *mut ov_output_const_port_t,
 ) -> ov_status_e {
-    status!(compiled_model::port_by_name(compiled_model, Side::Output, name, output_port))
+    status!(port::port_by_name(compiled_model, Side::Output, name, output_port))
 }
 
 #[unsafe(no_mangle)]
@@ -793,7 +793,7 @@ pub unsafe extern "C" fn ov_compiled_model_export_model(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_compiled_model_free(compiled_model: *mut ov_compiled_model_t) {
-    answer!((), compiled_model::free(compiled_model))
+    answer!((), border::free(compiled_model))
 }
 
 #[unsafe(no_mangle)]
@@ -1082,7 +1082,7 @@ pub unsafe extern "C" fn ov_tensor_data(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_tensor_free(tensor: *mut ov_tensor_t) {
-    answer!((), tensor::free(tensor))
+    answer!((), border::free(tensor))
 }
 
 // Shapes.
@@ -1189,7 +1189,7 @@ pub unsafe extern "C" fn ov_layout_create(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_layout_free(layout: *mut ov_layout_t) {
-    answer!((), layout::free(layout))
+    answer!((), border::free(layout))
 }
 
 #[unsafe(no_mangle)]
@@ -1216,7 +1216,7 @@ pub unsafe extern "C" fn ov_preprocess_prepostprocessor_create(
 pub unsafe extern "C" fn ov_preprocess_prepostprocessor_free(
     preprocess: *mut ov_preprocess_prepostprocessor_t,
 ) {
-    answer!((), preprocess::free(preprocess))
+    answer!((), border::free(preprocess))
 }
 
 #[unsafe(no_mangle)]
@@ -1249,7 +1249,7 @@ pub unsafe extern "C" fn ov_preprocess_prepostprocessor_get_input_info_by_index(
 pub unsafe extern "C" fn ov_preprocess_input_info_free(
     preprocess_input_info: *mut ov_preprocess_input_info_t,
 ) {
-    answer!((), preprocess::free(preprocess_input_info))
+    answer!((), border::free(preprocess_input_info))
 }
 
 #[unsafe(no_mangle)]
@@ -1264,7 +1264,7 @@ pub unsafe extern "C" fn ov_preprocess_input_info_get_tensor_info(
 pub unsafe extern "C" fn ov_preprocess_input_tensor_info_free(
     preprocess_input_tensor_info: *mut ov_preprocess_input_tensor_info_t,
 ) {
-    answer!((), preprocess::free(preprocess_input_tensor_info))
+    answer!((), border::free(preprocess_input_tensor_info))
 }
 
 #[unsafe(no_mangle)]
@@ -1279,7 +1279,7 @@ pub unsafe extern "C" fn ov_preprocess_input_info_get_preprocess_steps(
 pub unsafe extern "C" fn ov_preprocess_preprocess_steps_free(
     preprocess_input_process_steps: *mut ov_preprocess_preprocess_steps_t,
 ) {
-    answer!((), preprocess::free(preprocess_input_process_steps))
+    answer!((), border::free(preprocess_input_process_steps))
 }
 
 #[unsafe(no_mangle)]
@@ -1484,7 +1484,7 @@ pub unsafe extern "C" fn ov_preprocess_prepostprocessor_get_output_info_by_name(
 pub unsafe extern "C" fn ov_preprocess_output_info_free(
     preprocess_output_info: *mut ov_preprocess_output_info_t,
 ) {
-    answer!((), preprocess::free(preprocess_output_info))
+    answer!((), border::free(preprocess_output_info))
 }
 
 #[unsafe(no_mangle)]
@@ -1499,7 +1499,7 @@ pub unsafe extern "C" fn ov_preprocess_output_info_get_tensor_info(
 pub unsafe extern "C" fn ov_preprocess_output_tensor_info_free(
     preprocess_output_tensor_info: *mut ov_preprocess_output_tensor_info_t,
 ) {
-    answer!((), preprocess::free(preprocess_output_tensor_info))
+    answer!((), border::free(preprocess_output_tensor_info))
 }
 
 #[unsafe(no_mangle)]
@@ -1522,7 +1522,7 @@ pub unsafe extern "C" fn ov_preprocess_input_info_get_model_info(
 pub unsafe extern "C" fn ov_preprocess_input_model_info_free(
     preprocess_input_model_info: *mut ov_preprocess_input_model_info_t,
 ) {
-    answer!((), preprocess::free(preprocess_input_model_info))
+    answer!((), border::free(preprocess_input_model_info))
 }
 
 #[unsafe(no_mangle)]

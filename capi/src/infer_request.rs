@@ -169,7 +169,7 @@ impl Request {
             Some(kernels) => kernels,
             None => fresh.insert(self.model.runnable.spawn()?),
         };
-        let is_profiled = self.model.is_profiled();
+        let is_profiled = self.model.is_profiled;
         begun.times.clear();
         begun.times.resize(self.model.runnable.model().nodes().len(), None);
         let times = &mut begun.times;
@@ -223,12 +223,7 @@ impl Request {
     fn start(self: &Arc<Self>) -> Result<()> {
         let begun = self.begin()?;
         let request = self.clone();
-        let mut begun = Some(begun);
-        let started = {
-            let begun = begun.take();
-            self.model.start(Box::new(move || request.run_started(begun)))
-        };
-        if let Err(error) = started {
+        if let Err(error) = self.model.start(Box::new(move || request.run_started(begun))) {
             // What the inference had is lost: a new state takes its place.
             let kernels = self.model.has_variables.then(|| self.model.runnable.spawn()).transpose();
             let mut state = self.lock();
@@ -241,8 +236,7 @@ impl Request {
     }
 
     /// What a stream does.
-    fn run_started(&self, begun: Option<Begun>) {
-        let Some(mut begun) = begun else { return };
+    fn run_started(&self, mut begun: Begun) {
         let outcome = match self.is_cancelled.load(Ordering::Relaxed) {
             true => Err(cancelled()),
             false => guarded(|| self.run(&mut begun)),
@@ -283,11 +277,9 @@ impl Request {
     fn by_name(&self, name: &str) -> Result<(Side, usize)> {
         let find = |side: Side| {
             let ports = self.model.sides(side);
-            let of = |port: &&port::Port| port.has_name(name);
-            let known_as = |port: &&port::Port| port.aliases.iter().any(|it| it == name);
-            let at = ports.iter().position(|port| of(&port));
-            let at = at.or_else(|| ports.iter().position(|port| known_as(&port)));
-            at.map(|index| (side, index))
+            let known_as = |port: &port::Port| port.aliases.iter().any(|it| it == name);
+            let at = ports.iter().position(|port| port.has_name(name));
+            at.or_else(|| ports.iter().position(known_as)).map(|index| (side, index))
         };
         find(Side::Input).or_else(|| find(Side::Output)).ok_or_else(|| {
             let sides = [Side::Input, Side::Output];
@@ -297,11 +289,7 @@ impl Request {
     }
 
     fn by_index(&self, side: Side, index: usize) -> Result<(Side, usize)> {
-        let (count, name) = (self.model.sides(side).len(), side.name());
-        if index >= count {
-            let text = format_args!("there is no {name} {index}: the model has {count}");
-            return Err(Error::general(text));
-        }
+        let index = port::checked(self.model.sides(side).len(), side, index, Error::general)?;
         Ok((side, index))
     }
 }

@@ -22,10 +22,6 @@ pub(crate) fn create(text: Text, out: OutHandle<Layout>) -> Result<()> {
     out.write(Layout(text.get("description of a layout")?.parse()?))
 }
 
-pub(crate) fn free(layout: Handle<Layout>) -> Result<()> {
-    layout.free().map(drop)
-}
-
 pub(crate) fn to_string(layout: Handle<Layout>) -> Result<*const c_char> {
     // A text in any case, as with OpenVINO.
     let text = match layout.get() {

@@ -1,16 +1,16 @@
 //! A model, read from a file or from memory, and its shapes.
 
+use std::borrow::Cow;
 use std::ffi::c_char;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tract_openvino_ir::document::{self, ElementType, Graph};
 use tract_openvino_ir::internal::*;
-use tract_openvino_ir::tract_openvino::kernels::guard_downsamples;
 use tract_openvino_ir::tract_openvino::tract_onnx::pb::ModelProto;
-use tract_openvino_ir::tract_openvino::tract_onnx::{Onnx, onnx, prelude::InferenceModelExt};
+use tract_openvino_ir::tract_openvino::tract_onnx::{Onnx, onnx};
 use tract_openvino_ir::tract_openvino::{
-    OpenVinoOptions, WithOpenVinoOptions, name_dimensions, restart_loops, set_input_shape,
+    OpenVinoOptions, WithOpenVinoOptions, name_dimensions, set_input_shape, typed_model,
 };
 use tract_openvino_ir::{IrProtoModel, Weights, WithOpenVinoIr};
 
@@ -73,15 +73,17 @@ impl Contents {
             }
         }
         Contents::of(self.source.clone(), shapes.clone(), stages.clone()).or_else(|error| {
+            if preprocessed.is_empty() {
+                return Err(error);
+            }
             // Tensors may need the model to be of other sizes than it was.
             let ports = self.source.read(&self.shapes)?.inputs;
-            for input in &preprocessed {
-                let dims = ports.get(*input).and_then(|port| port.shape.0.as_ref());
+            for input in preprocessed {
+                let dims = ports.get(input).and_then(|port| port.shape.0.as_ref());
                 let dims = dims.map(|dims| vec![Dim::OPEN; dims.len()]);
-                shapes.insert(*input, PartialShape(dims));
+                shapes.insert(input, PartialShape(dims));
             }
-            let opened = || Contents::of(self.source.clone(), shapes, stages);
-            if preprocessed.is_empty() { Err(error) } else { opened().map_err(|_| error) }
+            Contents::of(self.source.clone(), shapes, stages).map_err(|_| error)
         })
     }
 }
@@ -156,12 +158,9 @@ impl Source {
             }
             "onnx" => {
                 let doing = || format!("in {}", model.display());
-                (
-                    Format::Onnx(
-                        onnx_reader().proto_model_for_path(model).with_context(doing)?.into(),
-                    ),
-                    None,
-                )
+                let mut proto = onnx_reader().proto_model_for_path(model).with_context(doing)?;
+                name_dimensions(&mut proto);
+                (Format::Onnx(proto.into()), None)
             }
             _ => {
                 return Err(Error::general(format_args!(
@@ -189,12 +188,13 @@ impl Source {
             Format::Ir(ir().proto_model_for_bytes(&model, weights)?)
         } else {
             let proto = onnx_reader().proto_model_for_read(&mut &*model);
-            let proto = proto.context("this is neither OpenVINO IR nor a model of ONNX")?;
+            let mut proto = proto.context("this is neither OpenVINO IR nor a model of ONNX")?;
             if proto.graph.as_ref().is_none_or(|graph| graph.output.is_empty()) {
                 return Err(Error::general(
                     "this is neither OpenVINO IR nor a model of ONNX: it has no outputs",
                 ));
             }
+            name_dimensions(&mut proto);
             Format::Onnx(proto.into())
         };
         Ok(Source { format, origin: Origin::Memory { model, weights } })
@@ -228,10 +228,10 @@ fn has_variables(graph: &Graph) -> bool {
 }
 
 fn read_ir(proto: &IrProtoModel, shapes: &Shapes) -> Result<ReadModel> {
-    let mut proto = proto.clone();
+    let mut proto = Cow::Borrowed(proto);
     for (input, shape) in shapes {
         let shape = document::PartialShape::parse(&shape.to_ir())?;
-        proto.document.set_input_shape(*input, &shape);
+        proto.to_mut().document.set_input_shape(*input, &shape);
     }
     let graph = proto.document.graph();
     let inputs = graph.parameters.iter().map(|layer| input_of_ir(graph, *layer));
@@ -314,18 +314,23 @@ fn onnx_reader() -> Onnx {
     onnx().with_openvino_options(options).with_openvino_ir()
 }
 
-/// Reads a model of ONNX. The shapes that it declares between its nodes are ignored if it cannot be typed with them.
+/// Reads a model of ONNX, whose dimensions have names.
 fn read_onnx(proto: &ModelProto, origin: &Origin, shapes: &Shapes) -> Result<ReadModel> {
-    let mut proto = proto.clone();
-    name_dimensions(&mut proto);
     let folder = match origin {
         Origin::Files { model, .. } => model.parent().and_then(Path::to_str),
         Origin::Memory { .. } => None,
     };
-    let reader = onnx_reader();
-    let typed = typed_onnx(&reader, &proto, folder, shapes).or_else(|error| {
-        let without = reader.with_ignore_value_info(true);
-        typed_onnx(&without, &proto, folder, shapes).map_err(|_| error)
+    let typed = typed_model(&onnx_reader(), proto, folder, |model| {
+        for (number, shape) in shapes {
+            let dims = shape.0.as_ref().context("the rank of an input of ONNX must be known")?;
+            let dims = dims.iter().enumerate().map(|(axis, dim)| match dim.size() {
+                Some(size) => size.to_string(),
+                None => format!("input_{number}_{axis}"),
+            });
+            let text = dims.collect::<Vec<_>>().join(",");
+            set_input_shape(model, *number, &format!("{number}"), &text)?;
+        }
+        Ok(())
     })?;
     let graph = proto.graph.as_ref().context("the model of ONNX has no graph")?;
     let port = |name: String, fact: &TypedFact| Port {
@@ -350,36 +355,6 @@ fn read_onnx(proto: &ModelProto, origin: &Origin, shapes: &Shapes) -> Result<Rea
         outputs.push(port(output.name.clone(), typed.output_fact(number)?));
     }
     Ok(ReadModel { name: graph.name.clone(), inputs, outputs, typed: Ok(typed) })
-}
-
-fn typed_onnx(
-    reader: &Onnx,
-    proto: &ModelProto,
-    folder: Option<&str>,
-    shapes: &Shapes,
-) -> Result<TypedModel> {
-    let parsed = reader.parse(proto, folder)?;
-    let unresolved = parsed.unresolved_inputs;
-    if !unresolved.is_empty() {
-        let names = unresolved.join(", ");
-        return Err(Error::general(format_args!(
-            "nodes have inputs that nothing computes: {names}"
-        )));
-    }
-    let mut model = parsed.model;
-    for (number, shape) in shapes {
-        let dims = shape.0.as_ref().context("the rank of an input of ONNX must be known")?;
-        let dims = dims.iter().enumerate().map(|(axis, dim)| match dim.size() {
-            Some(size) => size.to_string(),
-            None => format!("input_{number}_{axis}"),
-        });
-        let text = dims.collect::<Vec<_>>().join(",");
-        set_input_shape(&mut model, *number, &format!("{number}"), &text)?;
-    }
-    let mut model = model.into_typed()?;
-    restart_loops(&mut model);
-    guard_downsamples(&mut model, 0)?;
-    Ok(model)
 }
 
 impl Model {
@@ -473,23 +448,6 @@ fn beyond(text: String) -> Error {
 
 // What the functions of the interface do.
 
-pub(crate) fn free(model: Handle<Model>) -> Result<()> {
-    model.free().map(drop)
-}
-
-pub(crate) fn size(model: Handle<Model>, side: Side, out: Out<usize>) -> Result<()> {
-    out.check()?;
-    out.write(model.get()?.ports(side).len())
-}
-
-pub(crate) fn only_port(
-    model: Handle<Model>,
-    side: Side,
-    out: OutHandle<PortHandle>,
-) -> Result<()> {
-    port::the_only(model.get()?, side, out)
-}
-
 pub(crate) fn port_by_index(
     model: Handle<Model>,
     side: Side,
@@ -497,15 +455,6 @@ pub(crate) fn port_by_index(
     out: OutHandle<PortHandle>,
 ) -> Result<()> {
     port::by_index(model.get()?, side, index, beyond, out)
-}
-
-pub(crate) fn port_by_name(
-    model: Handle<Model>,
-    side: Side,
-    name: Text,
-    out: OutHandle<PortHandle>,
-) -> Result<()> {
-    port::by_name(model.get()?, side, name.get("name of a tensor")?, out)
 }
 
 pub(crate) fn is_dynamic(model: Handle<Model>) -> Result<bool> {
@@ -532,11 +481,7 @@ impl ReshapeKey for Text {
 
 impl ReshapeKey for usize {
     fn input(&self, model: &Arc<Model>) -> Result<usize> {
-        let count = model.ports(Side::Input).len();
-        if *self >= count {
-            return Err(beyond(format!("there is no input {self}: the model has {count}")));
-        }
-        Ok(*self)
+        port::checked(model.ports(Side::Input).len(), Side::Input, *self, beyond)
     }
 }
 

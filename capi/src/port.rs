@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tract_openvino_ir::document::ElementType;
 
-use crate::border::{Handle, Out, OutHandle, give_text};
+use crate::border::{Handle, Out, OutHandle, Text, give_text};
 use crate::element_type;
 use crate::error::{Error, Result};
 use crate::handles::Object;
@@ -88,43 +88,24 @@ pub(crate) fn by_index(
     out: OutHandle<PortHandle>,
 ) -> Result<()> {
     out.check()?;
-    let count = owner.ports(side).len();
-    if index >= count {
-        let name = side.name();
-        return Err(beyond(format!("there is no {name} {index}: the model has {count}")));
+    let index = checked(owner.ports(side).len(), side, index, beyond)?;
+    out.write(PortHandle { owner, side, index })
+}
+
+/// # Errors
+///
+/// There are not so many ports: `beyond` says how that is answered.
+pub(crate) fn checked(
+    count: usize,
+    side: Side,
+    index: usize,
+    beyond: impl Fn(String) -> Error,
+) -> Result<usize> {
+    if index < count {
+        return Ok(index);
     }
-    out.write(PortHandle { owner, side, index })
-}
-
-/// Gives a program the only port of a side.
-///
-/// # Errors
-///
-/// There are none or several of them.
-pub(crate) fn the_only(
-    owner: Arc<dyn HasPorts>,
-    side: Side,
-    out: OutHandle<PortHandle>,
-) -> Result<()> {
-    out.check()?;
-    only(owner.ports(side).len(), side)?;
-    out.write(PortHandle { owner, side, index: 0 })
-}
-
-/// Gives a program the port of a name.
-///
-/// # Errors
-///
-/// There is none of this name.
-pub(crate) fn by_name(
-    owner: Arc<dyn HasPorts>,
-    side: Side,
-    name: &str,
-    out: OutHandle<PortHandle>,
-) -> Result<()> {
-    out.check()?;
-    let index = index_of(&owner.ports(side), side, name)?;
-    out.write(PortHandle { owner, side, index })
+    let name = side.name();
+    Err(beyond(format!("there is no {name} {index}: the model has {count}")))
 }
 
 /// # Errors
@@ -166,6 +147,38 @@ pub(crate) fn no_port<'a>(
 
 // What the functions of the interface do.
 
+pub(crate) fn size<T: Object + HasPorts>(
+    owner: Handle<T>,
+    side: Side,
+    out: Out<usize>,
+) -> Result<()> {
+    out.check()?;
+    out.write(owner.get()?.ports(side).len())
+}
+
+pub(crate) fn only_port<T: Object + HasPorts>(
+    owner: Handle<T>,
+    side: Side,
+    out: OutHandle<PortHandle>,
+) -> Result<()> {
+    let owner = owner.get()?;
+    out.check()?;
+    only(owner.ports(side).len(), side)?;
+    out.write(PortHandle { owner, side, index: 0 })
+}
+
+pub(crate) fn port_by_name<T: Object + HasPorts>(
+    owner: Handle<T>,
+    side: Side,
+    name: Text,
+    out: OutHandle<PortHandle>,
+) -> Result<()> {
+    let (owner, name) = (owner.get()?, name.get("name of a tensor")?);
+    out.check()?;
+    let index = index_of(&owner.ports(side), side, name)?;
+    out.write(PortHandle { owner, side, index })
+}
+
 pub(crate) fn get_shape(port: Handle<PortHandle>, out: Out<ov_shape_t>) -> Result<()> {
     out.check()?;
     let shape = port.get()?.get()?.shape;
@@ -193,8 +206,4 @@ pub(crate) fn get_element_type(
     out: Out<ov_element_type_e>,
 ) -> Result<()> {
     out.write(element_type::to_c(port.get()?.get()?.element_type))
-}
-
-pub(crate) fn free(port: Handle<PortHandle>) -> Result<()> {
-    port.free().map(drop)
 }

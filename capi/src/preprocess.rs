@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tract_openvino_ir::internal::DatumType;
+use tract_openvino_ir::document::ElementType;
+use tract_openvino_ir::internal::{DatumType, datum_type};
 use tract_openvino_ir::preprocess::{ColorFormat, PaddingMode, ResizeAlgorithm};
 
 use crate::border::{Handle, List, OutHandle, Text};
@@ -94,11 +95,12 @@ fn no_such(what: &str, number: u32) -> Error {
 /// The type of tract's elements, or none for the number that stands for no known type.
 fn element_type(number: ov_element_type_e) -> Result<Option<DatumType>> {
     let known = element_type::from_c(number).map_err(|_| no_such("element type", number))?;
-    let datum_type = |element_type| {
-        let none = || Error::not_implemented(format_args!("tensors of {element_type}"));
-        element_type::datum_type(element_type).ok_or_else(none)
-    };
-    known.map(datum_type).transpose()
+    known.map(tract_type).transpose()
+}
+
+fn tract_type(element_type: ElementType) -> Result<DatumType> {
+    let none = || Error::not_implemented(format_args!("tensors of {element_type}"));
+    datum_type(element_type).ok_or_else(none)
 }
 
 /// As with OpenVINO, a number that stands for nothing is no format.
@@ -147,10 +149,6 @@ pub(crate) fn build(preprocessor: Handle<PrePostProcessor>, out: OutHandle<Model
     out.write(preprocessor.model.clone())
 }
 
-pub(crate) fn free<T: Object>(object: Handle<T>) -> Result<()> {
-    object.free().map(drop)
-}
-
 fn port<T: Object + From<Part>>(
     preprocessor: Handle<PrePostProcessor>,
     side: Side,
@@ -177,13 +175,7 @@ pub(crate) fn port_by_index<T: Object + From<Part>>(
     index: usize,
     out: OutHandle<T>,
 ) -> Result<()> {
-    let find = |ports: &[Port]| {
-        let (name, count) = (side.name(), ports.len());
-        let beyond =
-            || Error::general(format_args!("there is no {name} {index}: the model has {count}"));
-        (index < count).then_some(index).ok_or_else(beyond)
-    };
-    port(preprocessor, side, find, out)
+    port(preprocessor, side, |ports| port::checked(ports.len(), side, index, Error::general), out)
 }
 
 pub(crate) fn port_by_name<T: Object + From<Part>>(
@@ -251,10 +243,7 @@ pub(crate) fn set_memory_type(tensor: Handle<InputTensorInfo>, name: Text) -> Re
 
 pub(crate) fn set_from(tensor: Handle<InputTensorInfo>, from: Handle<Tensor>) -> Result<()> {
     let (tensor, from) = (tensor.get()?, from.get()?);
-    let element_type = from.element_type();
-    let none = || Error::not_implemented(format_args!("tensors of {element_type}"));
-    let datum_type = element_type::datum_type(element_type).ok_or_else(none)?;
-    tensor.0.say(Call::From(datum_type, from.shape()))
+    tensor.0.say(Call::From(tract_type(from.element_type())?, from.shape()))
 }
 
 pub(crate) fn set_layout(tensor: Handle<InputTensorInfo>, layout: Handle<Layout>) -> Result<()> {

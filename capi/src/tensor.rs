@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tract_openvino_ir::document::ElementType;
 use tract_openvino_ir::internal::{DatumType, IntoTValue, TValue, tract_ndarray};
-use tract_openvino_ir::internal::{IntoTensor, Tensor as TractTensor};
+use tract_openvino_ir::internal::{IntoTensor, Tensor as TractTensor, datum_type};
 
 use crate::border::{
     CxxStrings, Handle, HostPointer, List, Memory, Out, OutHandle, RawShape, STRING_BYTES, Text,
 };
-use crate::element_type::{self, bytes, datum_type, volume};
+use crate::element_type::{self, bytes, volume};
 use crate::error::{Error, Result};
 use crate::handles::Object;
 use crate::shape::shape_to_c;
@@ -96,11 +96,11 @@ impl Tensor {
     /// # Errors
     ///
     /// It has texts.
-    pub fn to_vec(&self) -> Result<Vec<u8>> {
+    pub fn to_bytes(&self) -> Result<Arc<[u8]>> {
         let contents = self.contents();
         match &contents.data {
             Data::Memory(memory) => {
-                Ok(memory.to_vec(bytes(contents.element_type, &contents.shape)?))
+                Ok(memory.to_bytes(bytes(contents.element_type, &contents.shape)?))
             }
             Data::Strings(_) => Err(Error::general("a tensor has texts, but must have numbers")),
         }
@@ -133,7 +133,11 @@ impl Tensor {
                 }
             }
         };
-        Ok(tensor.cast_to_dt(expected)?.into_owned().into_tvalue())
+        let tensor = match tensor.datum_type() == expected {
+            true => tensor,
+            false => tensor.cast_to_dt(expected)?.into_owned(),
+        };
+        Ok(tensor.into_tvalue())
     }
 
     /// Makes an output of a model the elements. They are copied only if a program knows where the elements are.
@@ -352,8 +356,4 @@ pub(crate) fn get_data(tensor: Handle<Tensor>, out: Out<*mut c_void>) -> Result<
     };
     contents.is_known = true;
     out.write(address)
-}
-
-pub(crate) fn free(tensor: Handle<Tensor>) -> Result<()> {
-    tensor.free().map(drop)
 }
