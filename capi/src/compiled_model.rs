@@ -1,12 +1,16 @@
 //! A model that is ready to run, its streams, and the file that it is exported to.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ffi::c_char;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use crc::{CRC_32_ISCSI, Crc};
+use postcard::ser_flavors::ExtendFlavor;
+use postcard::ser_flavors::crc::CrcModifier;
+use serde::{Deserialize, Serialize};
 use tract_openvino_ir::internal::tract_core::prelude::multithread::Executor;
 use tract_openvino_ir::internal::*;
 use tract_openvino_ir::tract_openvino::kernels::threads::{default_threads, executor};
@@ -18,7 +22,7 @@ use crate::handles::Object;
 use crate::model::{Contents, Model, Origin, Source};
 use crate::port::{self, HasPorts, Port, PortHandle, Side};
 use crate::property::{self, Device, Properties};
-use crate::shape::{Dim, PartialShape};
+use crate::recipe::{Shapes, Stage};
 
 /// A model that is ready to run.
 pub(crate) struct CompiledModel {
@@ -202,57 +206,27 @@ impl Streams {
 
 // The file of an export.
 
-/// How the file begins. What follows are numbers and texts: the kind of the model, shapes, properties, and the bytes of the model and of
-/// its weights. At the end is a sum of all before.
-const MAGIC: &[u8] = b"tract-openvino compiled model 1\n";
+/// How the file begins. An [`Export`] follows as the crate postcard writes it, and the sum of its bytes.
+const MAGIC: &[u8] = b"tract-openvino compiled model 2\n";
 
-fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend((bytes.len() as u64).to_le_bytes());
-    out.extend(bytes);
-}
+const SUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 
-/// FNV-1a of 64 bits.
-fn sum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
-        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
-
-/// What is left of a file.
-struct Left<'a>(&'a [u8]);
-
-impl<'a> Left<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
-        let short = || Error::general("the exported model ends too early");
-        let (taken, left) = self.0.split_at_checked(count).ok_or_else(short)?;
-        self.0 = left;
-        Ok(taken)
-    }
-
-    fn number(&mut self) -> Result<usize> {
-        let bytes: [u8; 8] = self.take(8)?.try_into().map_err(Error::general)?;
-        usize::try_from(u64::from_le_bytes(bytes)).map_err(Error::general)
-    }
-
-    fn bytes(&mut self) -> Result<&'a [u8]> {
-        let count = self.number()?;
-        self.take(count)
-    }
-
-    fn text(&mut self) -> Result<&'a str> {
-        std::str::from_utf8(self.bytes()?).map_err(Error::general)
-    }
+/// A model as it was read, and what a program has made of it.
+#[derive(Serialize, Deserialize)]
+struct Export<'a> {
+    shapes: Shapes,
+    stages: Vec<Arc<Stage>>,
+    properties: Properties,
+    #[serde(borrow, with = "serde_bytes")]
+    model: Cow<'a, [u8]>,
+    #[serde(borrow, with = "serde_bytes")]
+    weights: Option<Cow<'a, [u8]>>,
 }
 
 impl CompiledModel {
     /// The bytes of an export.
     fn export(&self) -> Result<Vec<u8>> {
         let Contents { source, shapes, stages, .. } = &self.contents;
-        if !stages.is_empty() {
-            return Err(Error::not_implemented(
-                "a model that a preprocessor has built cannot be exported: export it without, and build it after it is read",
-            ));
-        }
         let (model, weights) = match &source.origin {
             Origin::Memory { model, weights } => {
                 (Cow::Borrowed(&**model), weights.as_deref().map(Cow::Borrowed))
@@ -265,29 +239,12 @@ impl CompiledModel {
                 (read(model)?, weights.as_ref().map(read).transpose()?)
             }
         };
-        let mut out = MAGIC.to_vec();
-        out.extend((shapes.len() as u64).to_le_bytes());
-        for (input, shape) in shapes {
-            out.extend((*input as u64).to_le_bytes());
-            let dims = shape.0.as_deref().unwrap_or_default();
-            out.extend((dims.len() as u64).to_le_bytes());
-            for dim in dims {
-                out.extend(dim.min.to_le_bytes());
-                out.extend(dim.max.unwrap_or(-1).to_le_bytes());
-            }
-        }
-        let properties = self.properties.iter();
-        out.extend((properties.len() as u64).to_le_bytes());
-        for (key, value) in properties {
-            write_bytes(&mut out, key.as_bytes());
-            write_bytes(&mut out, value.as_bytes());
-        }
-        write_bytes(&mut out, &model);
-        out.push(u8::from(weights.is_some()));
-        write_bytes(&mut out, weights.as_deref().unwrap_or_default());
-        let sum = sum(&out);
-        out.extend(sum.to_le_bytes());
-        Ok(out)
+        let (shapes, stages) = (shapes.clone(), stages.clone());
+        let properties = self.properties.clone();
+        let export = Export { shapes, stages, properties, model, weights };
+        let out = ExtendFlavor::new(MAGIC.to_vec());
+        let out = CrcModifier::new(out, SUM.digest());
+        postcard::serialize_with_flavor(&export, out).map_err(Error::general)
     }
 
     /// The model of an export.
@@ -296,39 +253,22 @@ impl CompiledModel {
     ///
     /// The bytes are no export of this library, or are damaged.
     pub fn import(bytes: &[u8], device: Device, properties: &Properties) -> Result<CompiledModel> {
-        let mut left = Left(bytes);
-        if left.take(MAGIC.len()).is_ok_and(|it| it != MAGIC) || bytes.len() < MAGIC.len() {
-            return Err(Error::general(
-                "this is no model that ov_compiled_model_export_model of this library has written. What OpenVINO exports is of its own \
+        let bytes = bytes.strip_prefix(MAGIC).ok_or_else(|| {
+            Error::general(
+                "this is no model that ov_compiled_model_export_model of this version has written. What OpenVINO exports is of its own \
                  operators: read the model again, and compile it",
-            ));
-        }
-        let end = bytes.len().saturating_sub(8);
-        let written = bytes[end..].try_into().map(u64::from_le_bytes);
-        if written.ok() != Some(sum(&bytes[..end])) {
-            return Err(Error::general("the exported model is damaged: its sum is another one"));
-        }
-        let mut shapes = BTreeMap::new();
-        for _ in 0..left.number()? {
-            let input = left.number()?;
-            let mut dims = vec![];
-            for _ in 0..left.number()? {
-                let (min, max) = (left.number()? as i64, left.take(8)?);
-                let max = i64::from_le_bytes(max.try_into().map_err(Error::general)?);
-                dims.push(Dim { min, max: Some(max).filter(|max| *max >= 0) });
-            }
-            shapes.insert(input, PartialShape(Some(dims)));
-        }
+            )
+        })?;
+        let damaged =
+            |error| Error::general(format_args!("the exported model is damaged: {error}"));
+        let export: Export = postcard::from_bytes_crc32(bytes, SUM.digest()).map_err(damaged)?;
         let mut all = Properties::default();
-        for _ in 0..left.number()? {
-            let (key, value) = (left.text()?, left.text()?);
+        for (key, value) in export.properties.iter() {
             all.set(Some(device), key, value)?;
         }
-        let model = left.bytes()?.into();
-        let has_weights = left.take(1)? == [1];
-        let weights = left.bytes()?;
-        let source = Source::of_bytes(model, has_weights.then(|| weights.into()))?;
-        let contents = Contents::of(Arc::new(source), shapes, vec![])?;
+        let source =
+            Source::of_bytes((*export.model).into(), export.weights.as_deref().map(Into::into))?;
+        let contents = Contents::of(Arc::new(source), export.shapes, export.stages)?;
         CompiledModel::new(&Model::of(contents), device, properties.clone().with(&all))
     }
 }

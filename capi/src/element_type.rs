@@ -40,6 +40,9 @@ const TYPES: [Option<ElementType>; 26] = {
     ]
 };
 
+/// The number of the type that is not known.
+pub(crate) const UNKNOWN: ov_element_type_e = 0;
+
 /// The type of a number, or none for the one that stands for no known type.
 ///
 /// # Errors
@@ -52,7 +55,7 @@ pub(crate) fn from_c(number: ov_element_type_e) -> Result<Option<ElementType>> {
 
 /// The number of a type.
 pub(crate) fn to_c(element_type: Option<ElementType>) -> ov_element_type_e {
-    TYPES.iter().position(|it| *it == element_type).unwrap_or(0) as ov_element_type_e
+    TYPES.iter().position(|it| *it == element_type).map_or(UNKNOWN, |at| at as ov_element_type_e)
 }
 
 /// The type that programs see for one of tract's. Sizes that are computed are integers outside.

@@ -2,10 +2,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tract_openvino_ir::document::ElementType;
-use tract_openvino_ir::internal::{DatumType, datum_type};
-use tract_openvino_ir::preprocess::{ColorFormat, PaddingMode, ResizeAlgorithm};
-
 use crate::border::{Handle, List, OutHandle, Text};
 use crate::element_type;
 use crate::error::{Error, Result};
@@ -86,38 +82,6 @@ parts!(
     OutputInfo: "the postprocessing of an output",
     OutputTensorInfo: "the tensor of a postprocessed output",
 );
-
-/// The answer to a number that stands for nothing.
-fn no_such(what: &str, number: u32) -> Error {
-    Error::new(ov_status_e::UNKNOW_EXCEPTION, format_args!("there is no {what} {number}"))
-}
-
-/// The type of tract's elements, or none for the number that stands for no known type.
-fn element_type(number: ov_element_type_e) -> Result<Option<DatumType>> {
-    let known = element_type::from_c(number).map_err(|_| no_such("element type", number))?;
-    known.map(tract_type).transpose()
-}
-
-fn tract_type(element_type: ElementType) -> Result<DatumType> {
-    let none = || Error::not_implemented(format_args!("tensors of {element_type}"));
-    datum_type(element_type).ok_or_else(none)
-}
-
-/// As with OpenVINO, a number that stands for nothing is no format.
-fn color_format(number: ov_color_format_e) -> ColorFormat {
-    match number {
-        1 => ColorFormat::Nv12SinglePlane,
-        2 => ColorFormat::Nv12TwoPlanes,
-        3 => ColorFormat::I420SinglePlane,
-        4 => ColorFormat::I420ThreePlanes,
-        5 => ColorFormat::Rgb,
-        6 => ColorFormat::Bgr,
-        7 => ColorFormat::Gray,
-        8 => ColorFormat::Rgbx,
-        9 => ColorFormat::Bgrx,
-        _ => ColorFormat::Undefined,
-    }
-}
 
 /// Numbers for each channel.
 fn channels(values: &List<f32>) -> Result<Vec<f32>> {
@@ -205,14 +169,14 @@ pub(crate) fn set_element_type(
     tensor: Handle<InputTensorInfo>,
     number: ov_element_type_e,
 ) -> Result<()> {
-    tensor.get()?.0.say(Call::ElementType(element_type(number)?))
+    tensor.get()?.0.say(Call::ElementType(number))
 }
 
 pub(crate) fn set_color_format(
     tensor: Handle<InputTensorInfo>,
     format: ov_color_format_e,
 ) -> Result<()> {
-    tensor.get()?.0.say(Call::ColorFormat(color_format(format), vec![]))
+    tensor.get()?.0.say(Call::ColorFormat(format, vec![]))
 }
 
 pub(crate) fn set_color_format_of_planes(
@@ -224,7 +188,7 @@ pub(crate) fn set_color_format_of_planes(
     let tensor = tensor.get()?;
     let names = if count == 0 { &[] } else { names.get("names of planes")? };
     let names = names.iter().map(|name| name.get("name of a plane").map(String::from));
-    tensor.0.say(Call::ColorFormat(color_format(format), names.collect::<Result<_>>()?))
+    tensor.0.say(Call::ColorFormat(format, names.collect::<Result<_>>()?))
 }
 
 pub(crate) fn set_spatial_shape(
@@ -243,7 +207,7 @@ pub(crate) fn set_memory_type(tensor: Handle<InputTensorInfo>, name: Text) -> Re
 
 pub(crate) fn set_from(tensor: Handle<InputTensorInfo>, from: Handle<Tensor>) -> Result<()> {
     let (tensor, from) = (tensor.get()?, from.get()?);
-    tensor.0.say(Call::From(tract_type(from.element_type())?, from.shape()))
+    tensor.0.say(Call::From(element_type::to_c(Some(from.element_type())), from.shape()))
 }
 
 pub(crate) fn set_layout(tensor: Handle<InputTensorInfo>, layout: Handle<Layout>) -> Result<()> {
@@ -261,14 +225,7 @@ pub(crate) fn resize(
     steps: Handle<Steps>,
     algorithm: ov_preprocess_resize_algorithm_e,
 ) -> Result<()> {
-    let steps = steps.get()?;
-    let algorithm = match algorithm {
-        0 => ResizeAlgorithm::Linear,
-        1 => ResizeAlgorithm::Cubic,
-        2 => ResizeAlgorithm::Nearest,
-        _ => return Err(no_such("algorithm of resizing", algorithm)),
-    };
-    steps.0.say(Call::Resize(algorithm, None))
+    steps.get()?.0.say(Call::Resize(algorithm, None))
 }
 
 pub(crate) fn scale(steps: Handle<Steps>, value: f32) -> Result<()> {
@@ -300,11 +257,11 @@ pub(crate) fn reverse_channels(steps: Handle<Steps>) -> Result<()> {
 }
 
 pub(crate) fn convert_element_type(steps: Handle<Steps>, number: ov_element_type_e) -> Result<()> {
-    steps.get()?.0.say(Call::ConvertElementType(element_type(number)?))
+    steps.get()?.0.say(Call::ConvertElementType(number))
 }
 
 pub(crate) fn convert_color(steps: Handle<Steps>, format: ov_color_format_e) -> Result<()> {
-    steps.get()?.0.say(Call::ConvertColor(color_format(format)))
+    steps.get()?.0.say(Call::ConvertColor(format))
 }
 
 pub(crate) fn pad(
@@ -316,13 +273,6 @@ pub(crate) fn pad(
 ) -> Result<()> {
     let steps = steps.get()?;
     let (begin, end) = (coordinates(&begin)?, coordinates(&end)?);
-    let mode = match mode {
-        0 => PaddingMode::Constant,
-        1 => PaddingMode::Edge,
-        2 => PaddingMode::Reflect,
-        3 => PaddingMode::Symmetric,
-        _ => return Err(no_such("mode of padding", mode)),
-    };
     steps.0.say(Call::Pad { begin, end, value, mode })
 }
 
@@ -331,8 +281,7 @@ pub(crate) fn set_output_element_type(
     number: ov_element_type_e,
 ) -> Result<()> {
     let tensor = tensor.get()?;
-    let element_type = element_type(number)?;
     let preprocessor = tensor.0.preprocessor()?;
-    preprocessor.recipe().set_output_type(tensor.0.number, element_type);
-    Ok(())
+    let mut recipe = preprocessor.recipe();
+    recipe.set_output_type(tensor.0.number, number)
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 
+use serde::{Deserialize, Serialize};
+
 use crate::border::{List, Property, PropertyValue};
 use crate::error::{Error, Result};
 use crate::types::ov_status_e;
@@ -225,7 +227,7 @@ impl Device {
 }
 
 /// Properties that were set, by their keys.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Properties(BTreeMap<String, String>);
 
 fn unsupported(key: &str) -> Error {
@@ -303,7 +305,7 @@ impl Properties {
     }
 
     /// The keys and values that were set.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 

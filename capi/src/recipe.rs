@@ -2,62 +2,135 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use tract_openvino_ir::internal::*;
 use tract_openvino_ir::preprocess::{
     ColorFormat, InputInfo, Layout, PaddingMode, Preprocess, ResizeAlgorithm,
 };
 
-use crate::element_type::of_datum_type;
+use crate::element_type::{self, of_datum_type};
 use crate::error::{Error, Result};
 use crate::port::Port;
 use crate::shape::{Dim, PartialShape};
+use crate::types::*;
 
 /// Shapes of inputs, by their numbers.
 pub(crate) type Shapes = BTreeMap<usize, PartialShape>;
 
-/// One thing that is said of an input.
-#[derive(Debug, Clone)]
+/// One thing that a program says of an input, with the numbers of the interface: an export has it, too.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Call {
-    /// `None` is the type that is not known.
-    ElementType(Option<DatumType>),
+    ElementType(ov_element_type_e),
     /// With the names of its planes, if any are given.
-    ColorFormat(ColorFormat, Vec<String>),
+    ColorFormat(ov_color_format_e, Vec<String>),
+    #[serde(with = "text")]
     Layout(Layout),
     /// The height and the width.
     SpatialShape(usize, usize),
     /// The element type and the shape of a tensor.
-    From(DatumType, Vec<usize>),
+    From(ov_element_type_e, Vec<usize>),
+    #[serde(with = "text")]
     ModelLayout(Layout),
     /// To a height and a width, or to those that the model takes.
-    Resize(ResizeAlgorithm, Option<(usize, usize)>),
+    Resize(ov_preprocess_resize_algorithm_e, Option<(usize, usize)>),
     Mean(Vec<f32>),
     Scale(Vec<f32>),
     Crop(Vec<i64>, Vec<i64>),
+    #[serde(with = "text")]
     ConvertLayout(Layout),
     ReverseChannels,
-    /// `None` is the type that the model takes.
-    ConvertElementType(Option<DatumType>),
-    ConvertColor(ColorFormat),
+    /// The type that is not known is that which the model takes.
+    ConvertElementType(ov_element_type_e),
+    ConvertColor(ov_color_format_e),
     Pad {
         begin: Vec<i64>,
         end: Vec<i64>,
         value: f32,
-        mode: PaddingMode,
+        mode: ov_padding_mode_e,
     },
+}
+
+/// A layout as its text.
+mod text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use tract_openvino_ir::preprocess::Layout;
+
+    pub fn serialize<S: Serializer>(layout: &Layout, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(layout)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Layout, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// The answer to a number that stands for nothing.
+fn no_such(what: &str, number: u32) -> Error {
+    Error::new(ov_status_e::UNKNOW_EXCEPTION, format_args!("there is no {what} {number}"))
+}
+
+/// The type of tract's elements, or none for the number of the type that is not known.
+fn tract_type(number: ov_element_type_e) -> Result<Option<DatumType>> {
+    let known = element_type::from_c(number).map_err(|_| no_such("element type", number))?;
+    let of_tract = |known| {
+        let none = || Error::not_implemented(format_args!("tensors of {known}"));
+        datum_type(known).ok_or_else(none)
+    };
+    known.map(of_tract).transpose()
+}
+
+/// As with OpenVINO, a number that stands for nothing is no format.
+fn color_format(number: ov_color_format_e) -> ColorFormat {
+    match number {
+        1 => ColorFormat::Nv12SinglePlane,
+        2 => ColorFormat::Nv12TwoPlanes,
+        3 => ColorFormat::I420SinglePlane,
+        4 => ColorFormat::I420ThreePlanes,
+        5 => ColorFormat::Rgb,
+        6 => ColorFormat::Bgr,
+        7 => ColorFormat::Gray,
+        8 => ColorFormat::Rgbx,
+        9 => ColorFormat::Bgrx,
+        _ => ColorFormat::Undefined,
+    }
+}
+
+fn resize_algorithm(number: ov_preprocess_resize_algorithm_e) -> Result<ResizeAlgorithm> {
+    match number {
+        0 => Ok(ResizeAlgorithm::Linear),
+        1 => Ok(ResizeAlgorithm::Cubic),
+        2 => Ok(ResizeAlgorithm::Nearest),
+        _ => Err(no_such("algorithm of resizing", number)),
+    }
+}
+
+fn padding_mode(number: ov_padding_mode_e) -> Result<PaddingMode> {
+    match number {
+        0 => Ok(PaddingMode::Constant),
+        1 => Ok(PaddingMode::Edge),
+        2 => Ok(PaddingMode::Reflect),
+        3 => Ok(PaddingMode::Symmetric),
+        _ => Err(no_such("mode of padding", number)),
+    }
 }
 
 impl Call {
     /// Says it, but for the shape of the tensor if that is given otherwise.
-    fn say(&self, input: &mut InputInfo, has_shape: bool) -> TractResult<()> {
+    ///
+    /// # Errors
+    ///
+    /// A number stands for nothing, or it does not fit what was said before.
+    fn say(&self, input: &mut InputInfo, has_shape: bool) -> Result<()> {
         match self {
-            Call::ElementType(Some(to)) => {
-                input.tensor().set_element_type(*to);
+            Call::ElementType(number) => {
+                // `Recipe::apply` looks for the type that is not known.
+                if let Some(to) = tract_type(*number)? {
+                    input.tensor().set_element_type(to);
+                }
             }
-            // `Recipe::apply` looks for it.
-            Call::ElementType(None) => (),
             Call::ColorFormat(format, planes) => {
                 let planes: Vec<&str> = planes.iter().map(|name| &**name).collect();
-                input.tensor().set_color_format(*format, &planes)?;
+                input.tensor().set_color_format(color_format(*format), &planes)?;
             }
             Call::Layout(layout) => {
                 input.tensor().set_layout(layout.clone());
@@ -66,20 +139,24 @@ impl Call {
                 input.tensor().set_spatial_shape(*height, *width)?;
             }
             Call::SpatialShape(..) => (),
-            Call::From(to, shape) => {
+            Call::From(number, shape) => {
+                let to = tract_type(*number)?;
                 if !has_shape {
                     input.tensor().set_shape(&shape[..])?;
                 }
-                input.tensor().set_element_type(*to);
+                if let Some(to) = to {
+                    input.tensor().set_element_type(to);
+                }
             }
             Call::ModelLayout(layout) => {
                 input.model().set_layout(layout.clone());
             }
             Call::Resize(algorithm, None) => {
-                input.steps().resize(*algorithm);
+                input.steps().resize(resize_algorithm(*algorithm)?);
             }
             Call::Resize(algorithm, Some((height, width))) => {
-                input.steps().resize_to(*algorithm, *height, *width);
+                let algorithm = resize_algorithm(*algorithm)?;
+                input.steps().resize_to(algorithm, *height, *width);
             }
             Call::Mean(values) => {
                 input.steps().mean(values);
@@ -97,13 +174,13 @@ impl Call {
                 input.steps().reverse_channels();
             }
             Call::ConvertElementType(to) => {
-                input.steps().convert_element_type(*to);
+                input.steps().convert_element_type(tract_type(*to)?);
             }
             Call::ConvertColor(format) => {
-                input.steps().convert_color(*format);
+                input.steps().convert_color(color_format(*format));
             }
             Call::Pad { begin, end, value, mode } => {
-                input.steps().pad(begin, end, *value, *mode);
+                input.steps().pad(begin, end, *value, padding_mode(*mode)?);
             }
         }
         Ok(())
@@ -111,18 +188,19 @@ impl Call {
 }
 
 /// All that was said of the inputs and the outputs of a model.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Recipe {
     inputs: BTreeMap<usize, Said>,
     /// The element types of tensors.
-    outputs: BTreeMap<usize, Option<DatumType>>,
+    outputs: BTreeMap<usize, ov_element_type_e>,
 }
 
 /// What was said of an input.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Said {
     calls: Vec<Call>,
-    /// What they make together, for the next one to be checked.
+    /// What they make together, for the next one to be checked. Nothing more is said of what was exported.
+    #[serde(skip)]
     info: InputInfo,
 }
 
@@ -208,9 +286,15 @@ impl Recipe {
         Ok(())
     }
 
-    /// Sets the element type of the tensor of an output. `None` is that of the model.
-    pub fn set_output_type(&mut self, output: usize, element_type: Option<DatumType>) {
-        self.outputs.insert(output, element_type);
+    /// Sets the element type of the tensor of an output. The type that is not known is that of the model.
+    ///
+    /// # Errors
+    ///
+    /// There is no such type.
+    pub fn set_output_type(&mut self, output: usize, to: ov_element_type_e) -> Result<()> {
+        tract_type(to)?;
+        self.outputs.insert(output, to);
+        Ok(())
     }
 
     /// Whether nothing was said.
@@ -228,7 +312,7 @@ impl Recipe {
         (0..).map(move |input| {
             let calls = self.calls(input);
             let last = calls.iter().rev().find_map(|call| match call {
-                Call::ColorFormat(format, names) => Some((*format, &names[..])),
+                Call::ColorFormat(format, names) => Some((color_format(*format), &names[..])),
                 _ => None,
             });
             let (format, names) = last.unwrap_or_default();
@@ -281,7 +365,7 @@ impl Recipe {
         for planes in self.planes().take(inputs.len()) {
             let types = planes.calls.iter().rev();
             let mut types = types.filter(|it| matches!(it, Call::ElementType(_) | Call::From(..)));
-            if let Some(Call::ElementType(None)) = types.next() {
+            if let Some(Call::ElementType(element_type::UNKNOWN)) = types.next() {
                 return Err(Error::general(format_args!(
                     "the element type of the tensor of input {} is not known",
                     planes.input
@@ -296,9 +380,9 @@ impl Recipe {
                 info.tensor().set_shape(planes.image_shape(shape)?)?;
             }
         }
-        for (output, element_type) in &self.outputs {
-            if let Some(element_type) = element_type {
-                preprocess.output(*output)?.tensor().set_element_type(*element_type);
+        for (output, to) in &self.outputs {
+            if let Some(to) = tract_type(*to)? {
+                preprocess.output(*output)?.tensor().set_element_type(to);
             }
         }
         let typed = preprocess.build()?;
@@ -321,7 +405,7 @@ impl Recipe {
             let fact = typed.output_fact(output)?;
             let shape = PartialShape(Some(fact.shape.iter().map(Dim::of_tdim).collect()));
             let mut port = Port { shape, ..of_model.clone() };
-            if self.outputs.get(&output).copied().flatten().is_some() {
+            if self.outputs.get(&output).is_some_and(|to| *to != element_type::UNKNOWN) {
                 port.element_type = of_datum_type(fact.datum_type);
             }
             new_outputs.push(port);
@@ -338,7 +422,7 @@ fn fits(shape: &PartialShape, asked: &PartialShape) -> bool {
 }
 
 /// What was built of a model: its steps, and the shapes that its inputs were given afterwards.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Stage {
     pub recipe: Recipe,
     pub shapes: Shapes,

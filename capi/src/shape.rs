@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use tract_openvino_ir::internal::*;
 
 use crate::border::{InOut, Out, RawPartialShape, RawShape, give_items, give_text, take_back};
@@ -9,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::types::*;
 
 /// A size, or a range of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Dim {
     pub min: i64,
     /// None if there is no largest size.
@@ -81,7 +82,7 @@ impl fmt::Display for Dim {
 }
 
 /// A shape some of whose dimensions may be open, or all with their number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PartialShape(pub Option<Vec<Dim>>);
 
 impl PartialShape {

@@ -107,6 +107,26 @@ fn compile(
     compiled
 }
 
+/// The bytes of an export.
+fn exported(compiled: *mut ov_compiled_model_t) -> Vec<u8> {
+    let path = std::env::temp_dir().join(format!("tract-openvino-{}.blob", std::process::id()));
+    let text = CString::new(path.to_str().unwrap()).unwrap();
+    ok!(ov_compiled_model_export_model(compiled, text.as_ptr()));
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    bytes
+}
+
+fn import(
+    core: *mut ov_core_t,
+    bytes: &[u8],
+    imported: &mut *mut ov_compiled_model_t,
+) -> ov_status_e {
+    // The library keeps nothing of these.
+    let copy = bytes.to_vec();
+    c!(ov_core_import_model(core, copy.as_ptr().cast(), copy.len(), c"CPU".as_ptr(), imported))
+}
+
 fn request(compiled: *mut ov_compiled_model_t) -> *mut ov_infer_request_t {
     let mut request = null_mut();
     ok!(ov_compiled_model_create_infer_request(compiled, &mut request));
@@ -718,19 +738,10 @@ fn an_export_is_read_again() {
     let _alone = alone();
     let core = core();
     let compiled = compile(core, "silero", &[(c"NUM_STREAMS", c"2")]);
-    let path = std::env::temp_dir().join(format!("tract-openvino-{}.blob", std::process::id()));
-    let text = CString::new(path.to_str().unwrap()).unwrap();
-    ok!(ov_compiled_model_export_model(compiled, text.as_ptr()));
-    let bytes = std::fs::read(&path).unwrap();
-    std::fs::remove_file(&path).unwrap();
+    let bytes = exported(compiled);
     assert!(bytes.starts_with(b"tract-openvino compiled model"));
-    let import = |bytes: &[u8], imported: &mut *mut ov_compiled_model_t| {
-        // The library keeps nothing of these.
-        let copy = bytes.to_vec();
-        c!(ov_core_import_model(core, copy.as_ptr().cast(), copy.len(), c"CPU".as_ptr(), imported))
-    };
     let mut imported = null_mut();
-    assert_eq!(import(&bytes, &mut imported), OK, "{}", last());
+    assert_eq!(import(core, &bytes, &mut imported), OK, "{}", last());
     let mut value = null_mut();
     ok!(ov_compiled_model_get_property(imported, c"NUM_STREAMS".as_ptr(), &mut value));
     assert_eq!(given(value), "2");
@@ -748,8 +759,8 @@ fn an_export_is_read_again() {
     for at in (0..bytes.len()).step_by(bytes.len() / 37) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;
-        assert_eq!(import(&damaged, &mut null_mut()), GENERAL_ERROR, "byte {at}");
-        assert_eq!(import(&bytes[..at], &mut null_mut()), GENERAL_ERROR, "{at} bytes");
+        assert_eq!(import(core, &damaged, &mut null_mut()), GENERAL_ERROR, "byte {at}");
+        assert_eq!(import(core, &bytes[..at], &mut null_mut()), GENERAL_ERROR, "{at} bytes");
     }
     c!(ov_compiled_model_free(imported));
     c!(ov_compiled_model_free(compiled));

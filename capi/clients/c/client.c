@@ -319,18 +319,24 @@ static void voices(const ov_core_t* core, const char* folder) {
     free(bin);
 }
 
+/* The bytes of an export, which OpenVINO reads for as long as the model that is made of them is there. */
+static char* bytes_of_export(const ov_compiled_model_t* compiled, size_t* size) {
+    const char* file = "client.blob";
+    DO(ov_compiled_model_export_model(compiled, file));
+    char* bytes = contents(file, size);
+    remove(file);
+    return bytes;
+}
+
 /* An export is read again. */
 static void exported(const ov_core_t* core, const char* folder) {
     char path[1024];
     snprintf(path, sizeof path, "%s/networks/silero/model.xml", folder);
     ov_compiled_model_t *compiled, *imported;
     DO(ov_core_compile_model_from_file(core, path, "CPU", 0, &compiled));
-    const char* file = "client.blob";
-    DO(ov_compiled_model_export_model(compiled, file));
     SAY("an export to nowhere", ov_compiled_model_export_model(compiled, "/nowhere/at/all"));
     size_t size;
-    char* bytes = contents(file, &size);
-    remove(file);
+    char* bytes = bytes_of_export(compiled, &size);
     DO(ov_core_import_model(core, bytes, size, "CPU", &imported));
     SAY("what is no export", ov_core_import_model(core, "nothing to see here", 19, "CPU", &(ov_compiled_model_t*){NULL}));
     ov_infer_request_t* request;
@@ -480,21 +486,8 @@ static void end(struct preprocessing it) {
     } while (0)
 
 /* Runs what was built with numbers in all inputs. */
-static void run_same(const ov_core_t* core, const char* what, const ov_model_t* model) {
-    ov_compiled_model_t* compiled;
+static void run_compiled(const char* what, const ov_compiled_model_t* compiled, size_t inputs) {
     ov_infer_request_t* request;
-    ov_output_const_port_t* port;
-    size_t inputs;
-    DO(ov_model_inputs_size(model, &inputs));
-    for (size_t it = 0; it < inputs; it++) {
-        DO(ov_model_const_input_by_index(model, it, &port));
-        print_port(what, port);
-        ov_output_const_port_free(port);
-    }
-    DO(ov_model_const_output(model, &port));
-    print_port(what, port);
-    ov_output_const_port_free(port);
-    DO(ov_core_compile_model(core, model, "CPU", 0, &compiled));
     DO(ov_compiled_model_create_infer_request(compiled, &request));
     for (size_t number = 0; number < inputs; number++) {
         ov_tensor_t* tensor;
@@ -526,7 +519,31 @@ static void run_same(const ov_core_t* core, const char* what, const ov_model_t* 
     }
     ov_tensor_free(result);
     ov_infer_request_free(request);
+}
+
+/* And what is read of its export. */
+static void run_same(const ov_core_t* core, const char* what, const ov_model_t* model) {
+    ov_compiled_model_t *compiled, *imported;
+    ov_output_const_port_t* port;
+    size_t inputs;
+    DO(ov_model_inputs_size(model, &inputs));
+    for (size_t it = 0; it < inputs; it++) {
+        DO(ov_model_const_input_by_index(model, it, &port));
+        print_port(what, port);
+        ov_output_const_port_free(port);
+    }
+    DO(ov_model_const_output(model, &port));
+    print_port(what, port);
+    ov_output_const_port_free(port);
+    DO(ov_core_compile_model(core, model, "CPU", 0, &compiled));
+    run_compiled(what, compiled, inputs);
+    size_t size;
+    char* bytes = bytes_of_export(compiled, &size);
+    DO(ov_core_import_model(core, bytes, size, "CPU", &imported));
+    run_compiled("imported", imported, inputs);
+    ov_compiled_model_free(imported);
     ov_compiled_model_free(compiled);
+    free(bytes);
 }
 
 static void build_same(const ov_core_t* core, const char* what, struct preprocessing it) {
