@@ -28,7 +28,7 @@ use crate::recipe::{Shapes, Stage};
 pub(crate) struct CompiledModel {
     /// The model as it was.
     contents: Contents,
-    pub runnable: KernelsRunnable,
+    plans: Plans,
     /// Whether its runs depend on those before.
     pub has_variables: bool,
     /// Whether requests measure their nodes.
@@ -40,6 +40,16 @@ pub(crate) struct CompiledModel {
     streams: Arc<Streams>,
     threads: usize,
 }
+
+/// What runs a model.
+enum Plans {
+    One(KernelsRunnable),
+    /// tract cannot type the model while sizes are open: one for each of the shapes of inputs that were met last, from the last.
+    OfShapes(Mutex<Vec<(Vec<Vec<usize>>, KernelsRunnable)>>),
+}
+
+/// Each plan has weights of its own.
+const MOST_PLANS: usize = 8;
 
 impl Object for CompiledModel {
     const NAME: &'static str = "a compiled model";
@@ -61,9 +71,14 @@ impl CompiledModel {
     /// It is not supported.
     pub fn new(model: &Model, device: Device, properties: Properties) -> Result<CompiledModel> {
         let contents = model.contents();
-        let typed = contents.read.typed.clone()?;
-        let runnable = typed.into_runnable_with_kernels()?;
         let has_variables = contents.source.has_variables();
+        let plans = match &contents.read.typed {
+            Ok(typed) => Plans::One(typed.clone().into_runnable_with_kernels()?),
+            Err(_) if !has_variables && contents.has_model_of_some_sizes() => {
+                Plans::OfShapes(Mutex::default())
+            }
+            Err(error) => return Err(error.clone()),
+        };
         let all = match properties.number(device, "INFERENCE_NUM_THREADS") {
             None | Some(0) => default_threads()?,
             Some(threads) => threads,
@@ -79,7 +94,7 @@ impl CompiledModel {
         };
         Ok(CompiledModel {
             contents,
-            runnable,
+            plans,
             has_variables,
             is_profiled: properties.is_yes(device, "PERF_COUNT"),
             device,
@@ -88,6 +103,37 @@ impl CompiledModel {
             streams: Streams::new(streams),
             threads: all,
         })
+    }
+
+    /// What runs the model, whatever the shapes of its inputs are. None if these must be known.
+    pub fn plan(&self) -> Option<&KernelsRunnable> {
+        match &self.plans {
+            Plans::One(plan) => Some(plan),
+            Plans::OfShapes(_) => None,
+        }
+    }
+
+    /// What runs the model on inputs of these shapes.
+    ///
+    /// # Errors
+    ///
+    /// The model does not allow them.
+    pub fn plan_for(&self, shapes: Vec<Vec<usize>>) -> Result<KernelsRunnable> {
+        let plans = match &self.plans {
+            Plans::One(plan) => return Ok(plan.clone()),
+            Plans::OfShapes(plans) => plans,
+        };
+        let mut plans = plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = match plans.iter().position(|(known, _)| *known == shapes) {
+            Some(known) => plans.remove(known).1,
+            None => {
+                let typed = self.contents.with_shapes(&shapes)?;
+                plans.truncate(MOST_PLANS - 1);
+                typed.into_runnable_with_kernels()?
+            }
+        };
+        plans.insert(0, (shapes, plan.clone()));
+        Ok(plan)
     }
 
     /// Its inputs or its outputs.

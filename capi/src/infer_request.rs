@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tract_openvino_ir::internal::tract_core::plan::eval;
 use tract_openvino_ir::internal::tract_core::prelude::multithread::multithread_tract_scope;
 use tract_openvino_ir::internal::*;
-use tract_openvino_ir::tract_openvino::kernels::KernelsState;
+use tract_openvino_ir::tract_openvino::kernels::{KernelsRunnable, KernelsState};
 
 use crate::border::{
     Callback, Handle, InOut, Out, OutHandle, Text, give_structures, guarded, take_back,
@@ -50,7 +50,9 @@ struct State {
     calls: Option<ThreadId>,
     /// The values of variables. None while an inference has it, and if there are no variables.
     kernels: Option<KernelsState>,
-    /// How long each node took in the last inference, by its number: none for those that did not run.
+    /// What ran last, or will run.
+    plan: Option<KernelsRunnable>,
+    /// How long each node of it took, by its number: none for those that did not run.
     times: Vec<Option<Duration>>,
 }
 
@@ -76,10 +78,8 @@ impl InferRequest {
             });
             tensors.collect::<Result<Vec<_>>>()
         };
-        let kernels = match model.has_variables {
-            true => Some(model.runnable.spawn()?),
-            false => None,
-        };
+        let plan = model.plan().cloned();
+        let kernels = variables(&model)?;
         let state = State {
             inputs: tensors(Side::Input)?,
             outputs: tensors(Side::Output)?,
@@ -90,6 +90,7 @@ impl InferRequest {
             callback: None,
             calls: None,
             kernels,
+            plan,
             times: vec![],
         };
         Ok(InferRequest(Arc::new(Request {
@@ -99,6 +100,12 @@ impl InferRequest {
             is_cancelled: AtomicBool::new(false),
         })))
     }
+}
+
+/// The values of the variables of a model, if it has any.
+fn variables(model: &CompiledModel) -> Result<Option<KernelsState>> {
+    let plan = model.plan().filter(|_| model.has_variables);
+    Ok(plan.map(KernelsRunnable::spawn).transpose()?)
 }
 
 impl State {
@@ -115,6 +122,7 @@ struct Begun {
     inputs: Vec<Arc<Tensor>>,
     outputs: Vec<Arc<Tensor>>,
     kernels: Option<KernelsState>,
+    plan: Option<KernelsRunnable>,
     times: Vec<Option<Duration>>,
 }
 
@@ -141,13 +149,14 @@ impl Request {
             inputs: state.inputs.clone(),
             outputs: state.outputs.clone(),
             kernels: state.kernels.take(),
+            plan: state.plan.clone(),
             times: std::mem::take(&mut state.times),
         })
     }
 
     /// Runs the model.
     fn run(&self, begun: &mut Begun) -> Result<()> {
-        let mut inputs = tvec!();
+        let mut shapes = vec![];
         let ports = self.model.sides(Side::Input).iter();
         for (number, (tensor, port)) in begun.inputs.iter().zip(ports).enumerate() {
             let shape = tensor.shape();
@@ -158,20 +167,23 @@ impl Request {
                 );
                 return Err(Error::general(text));
             }
-            let model = self.model.runnable.model();
+            shapes.push(shape);
+        }
+        let plan = &*begun.plan.insert(self.model.plan_for(shapes)?);
+        let mut inputs = tvec!();
+        for (number, tensor) in begun.inputs.iter().enumerate() {
+            let expected = plan.model().input_fact(number)?.datum_type;
             // A variable may keep what it is given.
-            inputs.push(
-                tensor.to_tract(model.input_fact(number)?.datum_type, self.model.has_variables)?,
-            );
+            inputs.push(tensor.to_tract(expected, self.model.has_variables)?);
         }
         let mut fresh = None;
         let kernels = match &mut begun.kernels {
             Some(kernels) => kernels,
-            None => fresh.insert(self.model.runnable.spawn()?),
+            None => fresh.insert(plan.spawn()?),
         };
         let is_profiled = self.model.is_profiled;
         begun.times.clear();
-        begun.times.resize(self.model.runnable.model().nodes().len(), None);
+        begun.times.resize(plan.model().nodes().len(), None);
         let times = &mut begun.times;
         let eval = |context: &EvalContext<'_>,
                     state: Option<&mut (dyn OpState + 'static)>,
@@ -204,6 +216,7 @@ impl Request {
     fn end(&self, begun: Begun, outcome: Result<()>) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         state.kernels = begun.kernels;
+        state.plan = begun.plan;
         state.times = begun.times;
         state.is_running = false;
         state.outcome = outcome;
@@ -225,7 +238,7 @@ impl Request {
         let request = self.clone();
         if let Err(error) = self.model.start(Box::new(move || request.run_started(begun))) {
             // What the inference had is lost: a new state takes its place.
-            let kernels = self.model.has_variables.then(|| self.model.runnable.spawn()).transpose();
+            let kernels = variables(&self.model);
             let mut state = self.lock();
             (state.is_running, state.outcome) = (false, Err(error.clone()));
             state.kernels = kernels?;
@@ -427,8 +440,10 @@ pub(crate) fn get_profiling_info(
 ) -> Result<()> {
     let request = &request.get()?.0;
     out.check()?;
-    let times = request.idle()?.times.clone();
-    let nodes = request.model.runnable.model().nodes();
+    let state = request.idle()?;
+    let (plan, times) = (state.plan.clone(), state.times.clone());
+    drop(state);
+    let nodes = plan.as_ref().map_or(&[][..], |plan| plan.model().nodes());
     let names = nodes.iter().map(|node| (&*node.name, node.op.name()));
     let names: Vec<_> = names.collect();
     let texts: Vec<[&str; 3]> = names.iter().map(|(name, op)| [*name, &**op, &**op]).collect();

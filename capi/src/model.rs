@@ -7,7 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tract_openvino_ir::document::{self, ElementType, Graph};
 use tract_openvino_ir::internal::*;
-use tract_openvino_ir::tract_openvino::tract_onnx::pb::ModelProto;
+use tract_openvino_ir::tract_openvino::tract_onnx::pb::tensor_proto::DataType;
+use tract_openvino_ir::tract_openvino::tract_onnx::pb::tensor_shape_proto::dimension::Value as Size;
+use tract_openvino_ir::tract_openvino::tract_onnx::pb::type_proto::Value as ValueType;
+use tract_openvino_ir::tract_openvino::tract_onnx::pb::{
+    ModelProto, TensorShapeProto, ValueInfoProto,
+};
 use tract_openvino_ir::tract_openvino::tract_onnx::{Onnx, onnx};
 use tract_openvino_ir::tract_openvino::{
     OpenVinoOptions, WithOpenVinoOptions, name_dimensions, set_input_shape, typed_model,
@@ -84,6 +89,40 @@ impl Contents {
                 shapes.insert(input, PartialShape(dims));
             }
             Contents::of(self.source.clone(), shapes, stages).map_err(|_| error)
+        })
+    }
+}
+
+/// What open sizes may be in a model that can be typed with some: images are of multiples of 32, and sequences have an element.
+const SOME_SIZES: [usize; 2] = [64, 1];
+
+impl Contents {
+    /// The model for inputs of these shapes.
+    ///
+    /// # Errors
+    ///
+    /// It does not allow them.
+    pub fn with_shapes(&self, shapes: &[Vec<usize>]) -> Result<TypedModel> {
+        let ports = self.read.inputs.iter().zip(shapes).enumerate();
+        let open = ports.filter(|(_, (port, _))| port.shape.is_open());
+        let fixed = open.map(|(number, (_, shape))| {
+            let dims = shape.iter().map(|size| Ok(Dim::fixed(i64::try_from(*size)?)));
+            let dims = dims.collect::<TractResult<_>>()?;
+            Ok((number, PartialShape(Some(dims))))
+        });
+        let reshaped = self.reshaped(fixed.collect::<Result<_>>()?)?;
+        reshaped.read.typed.clone()
+    }
+
+    /// Whether there is a model of tract for some sizes of what is open.
+    pub fn has_model_of_some_sizes(&self) -> bool {
+        SOME_SIZES.iter().any(|size| {
+            let shape = |port: &Port| -> Option<Vec<usize>> {
+                let dims = port.shape.0.as_ref()?.iter();
+                Some(dims.map(|dim| dim.size().unwrap_or_else(|| dim.nearest(*size))).collect())
+            };
+            let shapes: Option<Vec<_>> = self.read.inputs.iter().map(shape).collect();
+            shapes.is_some_and(|shapes| self.with_shapes(&shapes).is_ok())
         })
     }
 }
@@ -331,30 +370,53 @@ fn read_onnx(proto: &ModelProto, origin: &Origin, shapes: &Shapes) -> Result<Rea
             set_input_shape(model, *number, &format!("{number}"), &text)?;
         }
         Ok(())
-    })?;
+    });
+    let typed = typed.map_err(Error::from);
     let graph = proto.graph.as_ref().context("the model of ONNX has no graph")?;
-    let port = |name: String, fact: &TypedFact| Port {
-        names: vec![name],
-        aliases: vec![],
-        element_type: of_datum_type(fact.datum_type),
-        shape: PartialShape(Some(fact.shape.iter().map(Dim::of_tdim).collect())),
-    };
-    let mut inputs = vec![];
-    for (number, outlet) in typed.inputs.iter().enumerate() {
-        let node = typed.node(outlet.node);
-        let name = typed.outlet_label(*outlet).unwrap_or(&node.name);
-        let mut port = port(name.into(), typed.input_fact(number)?);
-        // As it was asked for: tract knows no ranges.
-        if let Some(shape) = shapes.get(&number) {
-            port.shape = shape.clone();
+    let is_constant = |name: &str| graph.initializer.iter().any(|it| it.name == name);
+    let inputs = graph.input.iter().filter(|input| !is_constant(&input.name));
+    // As it was asked for: tract knows no ranges.
+    let inputs = inputs.enumerate().map(|(number, input)| {
+        let fact = typed.as_ref().ok().map(|typed| typed.input_fact(number)).transpose()?;
+        let port = port_of_onnx(input, fact);
+        Ok(Port { shape: shapes.get(&number).cloned().unwrap_or(port.shape), ..port })
+    });
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    if let Err(error) = &typed
+        // Sizes may make it one that can be read.
+        && inputs.iter().all(|port| !port.shape.is_open())
+    {
+        return Err(error.clone());
+    }
+    let outputs = graph.output.iter().enumerate().map(|(number, output)| {
+        let fact = typed.as_ref().ok().map(|typed| typed.output_fact(number)).transpose()?;
+        Ok(port_of_onnx(output, fact))
+    });
+    let outputs = outputs.collect::<Result<_>>()?;
+    Ok(ReadModel { name: graph.name.clone(), inputs, outputs, typed })
+}
+
+/// An input or output, with the fact of it in the model of tract if there is one, or else as it is declared.
+fn port_of_onnx(declared: &ValueInfoProto, fact: Option<&TypedFact>) -> Port {
+    let (element_type, shape) = match fact {
+        Some(fact) => {
+            (of_datum_type(fact.datum_type), Some(fact.shape.iter().map(Dim::of_tdim).collect()))
         }
-        inputs.push(port);
-    }
-    let mut outputs = vec![];
-    for (number, output) in graph.output.iter().enumerate() {
-        outputs.push(port(output.name.clone(), typed.output_fact(number)?));
-    }
-    Ok(ReadModel { name: graph.name.clone(), inputs, outputs, typed: Ok(typed) })
+        None => declared_fact(declared).unwrap_or_default(),
+    };
+    let names = vec![declared.name.clone()];
+    Port { names, aliases: vec![], element_type, shape: PartialShape(shape) }
+}
+
+fn declared_fact(declared: &ValueInfoProto) -> Option<(Option<ElementType>, Option<Vec<Dim>>)> {
+    let Some(ValueType::TensorType(tensor)) = &declared.r#type.as_ref()?.value else { return None };
+    let elements: TractResult<DatumType> = DataType::try_from(tensor.elem_type).ok()?.try_into();
+    let dim = |size: &Option<Size>| match size {
+        Some(Size::DimValue(size)) if *size >= 0 => Dim::fixed(*size),
+        _ => Dim::OPEN,
+    };
+    let dims = |shape: &TensorShapeProto| shape.dim.iter().map(|it| dim(&it.value)).collect();
+    Some((elements.ok().and_then(of_datum_type), tensor.shape.as_ref().map(dims)))
 }
 
 impl Model {

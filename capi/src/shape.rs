@@ -33,6 +33,12 @@ impl Dim {
         self.min <= size && self.max.is_none_or(|max| size <= max)
     }
 
+    /// The size in the range that is nearest to another one.
+    pub fn nearest(self, size: usize) -> usize {
+        let size = i64::try_from(size).unwrap_or(i64::MAX).max(self.min);
+        usize::try_from(self.max.map_or(size, |max| size.min(max))).unwrap_or(0)
+    }
+
     /// What a size of a model may be.
     pub fn of_tdim(dim: &TDim) -> Dim {
         match dim.to_i64() {

@@ -767,6 +767,95 @@ fn an_export_is_read_again() {
     c!(ov_core_free(core));
 }
 
+/// An image beside itself in blocks and back, which have its size if this is even. tract does not know that of sizes that are open.
+fn even_sizes() -> Vec<u8> {
+    use attribute_proto::AttributeType;
+    use tensor_shape_proto::{Dimension, dimension::Value as Size};
+    use tract_openvino_ir::tract_openvino::tract_onnx::pb::*;
+
+    let number = |name: &str, i| AttributeProto {
+        name: name.into(),
+        i,
+        r#type: AttributeType::Int.into(),
+        ..AttributeProto::default()
+    };
+    let node = |op_type: &str, input: &[&str], output: &str, attribute: (&str, i64)| NodeProto {
+        op_type: op_type.into(),
+        input: input.iter().map(|it| String::from(*it)).collect(),
+        output: vec![output.into()],
+        attribute: vec![number(attribute.0, attribute.1)],
+        ..NodeProto::default()
+    };
+    let image = |name: &str, channels| {
+        let fixed = |size| Some(Size::DimValue(size));
+        let open = |name: &str| Some(Size::DimParam(name.into()));
+        let dims = [fixed(1), fixed(channels), open("h"), open("w")];
+        let dim = dims.map(|value| Dimension { value, ..Dimension::default() }).into();
+        let shape = Some(TensorShapeProto { dim });
+        let tensor = type_proto::Tensor { elem_type: 1, shape };
+        let value = Some(type_proto::Value::TensorType(tensor));
+        ValueInfoProto {
+            name: name.into(),
+            r#type: Some(TypeProto { value, ..TypeProto::default() }),
+            ..ValueInfoProto::default()
+        }
+    };
+    let graph = GraphProto {
+        name: "even sizes".into(),
+        node: vec![
+            node("SpaceToDepth", &["x"], "blocks", ("blocksize", 2)),
+            node("DepthToSpace", &["blocks"], "back", ("blocksize", 2)),
+            node("Concat", &["x", "back"], "y", ("axis", 1)),
+        ],
+        input: vec![image("x", 1)],
+        output: vec![image("y", 2)],
+        ..GraphProto::default()
+    };
+    let model = ModelProto {
+        ir_version: 8,
+        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: 13 }],
+        graph: Some(graph),
+        ..ModelProto::default()
+    };
+    prost::Message::encode_to_vec(&model)
+}
+
+/// A model that tract types for known sizes only has a plan for each of them.
+#[test]
+fn each_shape_has_a_plan() {
+    let _alone = alone();
+    let core = core();
+    let bytes = even_sizes();
+    let (mut model, mut compiled) = (null_mut(), null_mut());
+    let text = bytes.as_ptr().cast();
+    ok!(ov_core_read_model_from_memory_buffer(core, text, bytes.len(), null(), &mut model));
+    assert!(c!(ov_model_is_dynamic(model)));
+    let cpu = c"CPU".as_ptr();
+    ok!(ov_core_compile_model_props(core, model, cpu, 0, null(), &mut compiled));
+    let request = request(compiled);
+    // More shapes than there are plans, and some again.
+    for (height, width) in (1..7).flat_map(|it| [(2, 2 * it), (2 * it, 4)]).chain([(2, 2)]) {
+        let mut data: Vec<f32> = (0..height * width).map(|it| it as f32).collect();
+        let tensor = host_tensor(F32, &mut [1, 1, height, width], &mut data);
+        ok!(ov_infer_request_set_input_tensor(request, tensor));
+        ok!(ov_infer_request_infer(request));
+        let output = tensor_of(request, ov_infer_request_get_output_tensor_by_index, 0);
+        assert_eq!(sizes_of(output), [1, 2, height, width]);
+        assert_eq!(floats(output), [&data[..], &data].concat());
+        c!(ov_tensor_free(output));
+        c!(ov_tensor_free(tensor));
+    }
+    let mut data = [0f32; 6];
+    let odd = host_tensor(F32, &mut [1, 1, 2, 3], &mut data);
+    ok!(ov_infer_request_set_input_tensor(request, odd));
+    assert_eq!(c!(ov_infer_request_infer(request)), GENERAL_ERROR);
+    c!(ov_tensor_free(odd));
+    c!(ov_infer_request_free(request));
+    c!(ov_compiled_model_free(compiled));
+    c!(ov_model_free(model));
+    c!(ov_core_free(core));
+}
+
 #[test]
 fn properties() {
     let _alone = alone();
