@@ -734,7 +734,7 @@ mod tests {
             ("[a", "the set at byte 0 is not closed"),
             ("é+*", "'*' at byte 3 repeats nothing"),
             (r"\", "escapes nothing"),
-            (r"\y", r#""\\y" at byte 0 is not supported"#),
+            (r"\y", r#""\y" at byte 0 is not supported"#),
             (r"\x{110000}", "no character of Unicode"),
             ("(?R)", "of a kind that is not supported"),
             ("(*UTF)", "the verb at byte 0"),

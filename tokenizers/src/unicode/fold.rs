@@ -10,10 +10,6 @@ pub(super) fn folded(c: char) -> char {
         // Cherokee has its lower case since Unicode 8, and folds to the upper one.
         '\u{13a0}'..='\u{13f5}' => return c,
         '\u{13f8}'..='\u{13fd}' | '\u{ab70}'..='\u{abbf}' => return only(c.to_uppercase()).unwrap_or(c),
-        // Ligatures and Greek letters that are the same text in upper case.
-        'ﬅ' => return 'ﬆ',
-        '\u{1fd3}' => return '\u{390}',
-        '\u{1fe3}' => return '\u{3b0}',
         _ => {}
     }
     let upper = only(c.to_uppercase()).unwrap_or(c);
