@@ -27,9 +27,6 @@ FOLDS = ["İstanbul", "ıI", "Straße STRASSE ẞ", "ſ", "K Å Ω", "ﬁn ﬃ �
          "ⅷ Ⅷ", "Ⴀ ა Ა", "Ⓐ ⓐ", "𐐀 𐐨", "ố ố ố", "क़ क़", "אַ", "ﻻ ﻼ"]  # fmt: skip
 CODE = ["for(int i=0;i<10;++i){a[i]*=2;}", "def f(x):\n    return x ** 2\n\n", "\t\tif (a && !b) {\r\n\t\t}\r\n", "SELECT * FROM t WHERE id='1'; --", "<div class=\"a\">\n  <p>&nbsp;</p>\n</div>",
         "https://example.org/a?b=c&d=%20#e", "user.name+tag@example.org", "x\\n\\t\\\\", "[[nodiscard]] auto&& v{1'000'000ull};", "#!/bin/sh\nset -e\n", "$1 $2 \\1 \\$ ${x} $$", "I'LL we'Ve DON'T 'S 'sa 't", "a_b__c ##ing ##", "▁▁a ▁ Ġa"]  # fmt: skip
-# What is no UTF-8: lone and missing bytes of characters, other lengths than the shortest, surrogates, and what is above U+10FFFF.
-BROKEN = [b"\x80", b"\xbf\xbf", b"\xc3", b"\xe2\x82", b"\xf0\x9f\x98", b"\xc0\x80", b"\xc1\xbf", b"\xe0\x80\xaf", b"\xf0\x80\x80\xaf", b"\xed\xa0\x80", b"\xed\xa0\xbd\xed\xb8\x80",
-          b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80", b"\xfe", b"\xff\xff", b"\xe2\x28\xa1", b"\xf0\x9f\x41"]  # fmt: skip
 
 
 class Strings:
@@ -127,14 +124,6 @@ class Strings:
     def punctuation(self):
         return "".join(self.random.choice([self.random.choice(PUNCTUATION), self.random.choice(PUNCTUATION), self.word(), " "]) for _ in range(self.random.randint(1, 12)))
 
-    def broken(self):
-        """Bytes, most of which are no UTF-8."""
-        if self.random.random() < 0.2:
-            return bytes(self.random.randint(1, 255) for _ in range(self.random.randint(1, 12)))
-        pieces = [self.random.choice([self.random.choice(BROKEN), self.word().encode(), b" ", self.random.choice(SENTENCES).encode()[: self.random.randint(1, 20)]])
-                  for _ in range(self.random.randint(1, 6))]  # fmt: skip
-        return b"".join(pieces)
-
     def mixed(self):
         parts = [it for it in self.sorts if it not in (self.mixed, self.long)]
         return self.random.choice(["", " "]).join(self.random.choice(parts)() for _ in range(self.random.randint(2, 4)))
@@ -142,14 +131,14 @@ class Strings:
     def drawn(self):
         return "" if self.random.random() < 0.01 else self.random.choice(self.sorts)()
 
-    def batch(self, most=8, drawn=None):
+    def batch(self, most=8):
         """Up to so many texts."""
-        return [(drawn or self.drawn)() for _ in range(self.random.randint(1, most))]
+        return [self.drawn() for _ in range(self.random.randint(1, most))]
 
-    def batches(self, count, most=8, drawn=None):
+    def batches(self, count, most=8):
         """So many texts, in batches."""
         while count > 0:
-            batch = self.batch(most, drawn)[:count]
+            batch = self.batch(most)[:count]
             count -= len(batch)
             yield batch
 

@@ -1,7 +1,7 @@
-"""Runs a model on OpenVINO, in a process of its own: on texts that are no UTF-8 it may crash.
+"""Runs a model on OpenVINO, in a process of its own, as `examples/texts.rs` runs it here.
 
-Each line of standard input is a batch as JSON: texts, or rows of ids. A text that is no UTF-8 is an array of bytes. Each line of
-standard output is an object with `outputs`, or with `error`. The first one is about loading the model.
+A line of standard input is a batch as JSON: an array of texts, or of rows of ids. An answer is an object with `outputs` and
+`nanoseconds`, or with `error`. The first line is about loading the model.
 """
 
 import json
@@ -28,11 +28,9 @@ def main(file):
     print(json.dumps({"load_nanoseconds": time.perf_counter_ns() - began, "memory_before": before}), flush=True)
     for line in sys.stdin:
         batch = json.loads(line)
-        if isinstance(batch[0], list) and model.input(0).element_type != ov.Type.string:
-            tensor = ov.Tensor(np.array(batch, np.int64))
-        else:
-            # A NUL at the end would be lost.
-            tensor = ov.Tensor(np.array([bytes(text) if isinstance(text, list) else text.encode() for text in batch]))
+        # A NUL at the end of a text would be lost.
+        texts = isinstance(batch[0], str)
+        tensor = ov.Tensor(np.array([text.encode() for text in batch]) if texts else np.array(batch, np.int64))
         began = time.perf_counter_ns()
         try:
             outputs = model([tensor])

@@ -24,6 +24,7 @@ import kinds
 from compare import MODELS, theirs
 from shared import stale_files, write_files
 from strings import Strings
+from transformers import PreTrainedTokenizerFast
 
 # The tokens of each kind. Those of bytes have 256 before they begin.
 SIZE = 330
@@ -32,6 +33,8 @@ RULES = "".join(
     f"{' '.join(f'{ord(letter):X}' for letter in source)}\t{' '.join(f'{ord(letter):X}' for letter in target)}\n"
     for source, target in {"Ａ": "A", "ﬁ": "fi", "①": "1", "\u00a0": " ", "\t": " ", "e\u0301": "é", "\u200b": "", "…": "...", "½": "1/2"}.items()
 )
+# The tokenizer of a language model for tests, as Hugging Face has it.
+TINY = ROOT / "generation" / "models" / "tiny" / "tokenizer.json"
 # Models with padding at the left, and with the texts of special tokens, are there for these.
 LEFT, SPECIAL = {"roberta"}, {"llama2"}
 
@@ -92,12 +95,16 @@ def files_of(name, make):
     return files
 
 
+def tiny(*_):
+    return PreTrainedTokenizerFast(tokenizer_file=str(TINY))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     files = {}
-    for name, make in kinds.KINDS.items():
+    for name, make in [*kinds.KINDS.items(), ("tiny", tiny)]:
         if name == "xlmr":
             make = lambda texts, size: kinds.xlmr(texts, size, RULES)
         files |= files_of(name, make)
