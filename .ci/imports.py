@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Whether the table in lib.rs has the order of the imports.
-CRATES = {"kernels/src": True, "src": False, "ir/src": True, "generation/src": True, "capi/src": True}
+CRATES = {"kernels/src": True, "src": False, "ir/src": True, "tokenizers/src": True, "generation/src": True, "capi/src": True}
 
 # Folders whose files are places, too, and how the crate names them.
 FOLDERS = {"kernels/src/quantized": "crate::quantized"}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # The crates that run where there are 32 bits, with their tests, and what their tests share.
-FOLDERS = ["kernels", "src", "tests", "ir/src", "ir/tests", "generation/src", "model-cases", "gather-cases"]
+FOLDERS = ["kernels", "src", "tests", "ir/src", "ir/tests", "tokenizers/src", "generation/src", "model-cases", "gather-cases"]
 
 # What is no code, and what may hide in it: longest first.
 NO_CODE = re.compile(

@@ -5,7 +5,7 @@
 import json
 import sys
 
-LIBRARIES = ["tract-openvino", "tract-openvino-ir", "tract-openvino-generation"]
+LIBRARIES = ["tract-openvino", "tract-openvino-ir", "tract-openvino-tokenizers", "tract-openvino-generation"]
 
 
 def number(version):

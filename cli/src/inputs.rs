@@ -22,6 +22,9 @@ pub struct InputOptions {
     /// Feed an input: FILE.npy, FILE.npz:KEY (KEY is NAME if it is left out) or FILE.pb
     #[arg(short, long = "input", value_name = "NAME=FILE", value_parser = input_file)]
     inputs: Vec<(String, TensorFile)>,
+    /// Feed a text to the input of strings, such as that of openvino_tokenizer.xml; may be repeated, for several at once
+    #[arg(long = "text", value_name = "TEXT", allow_hyphen_values = true)]
+    texts: Vec<String>,
     /// Feed random values to all other inputs; random indices are in range
     #[arg(long)]
     random: bool,
@@ -129,7 +132,12 @@ struct Input {
 impl InputOptions {
     /// Whether there are any; otherwise a model folder is fed its data sets.
     pub fn are_given(&self) -> bool {
-        self.random || !self.inputs.is_empty()
+        self.random || !self.inputs.is_empty() || self.are_texts()
+    }
+
+    /// Whether texts are given.
+    pub fn are_texts(&self) -> bool {
+        !self.texts.is_empty()
     }
 
     /// The shapes of the inputs that are given.
@@ -154,6 +162,20 @@ impl InputOptions {
                 bail!("input {name:?} is given twice");
             }
             input.given = Some(file.read(name)?);
+        }
+        if self.are_texts() {
+            let mut of_strings = inputs.iter_mut().filter(|input| {
+                input.fact.datum_type == DatumType::String && input.given.is_none()
+            });
+            match (of_strings.next(), of_strings.next()) {
+                (Some(input), None) => input.given = Some(tensor1(&self.texts)),
+                (first, _) => {
+                    bail!(
+                        "--text is for a model with one input of strings that has no file, but there {} here",
+                        if first.is_none() { "is none" } else { "are several" }
+                    )
+                }
+            }
         }
         let missing: Vec<&Input> = inputs.iter().filter(|input| input.given.is_none()).collect();
         if !missing.is_empty() && !self.random {

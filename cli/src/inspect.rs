@@ -15,9 +15,8 @@ use tract_openvino::tract_onnx::tract_core::ops::konst::Const;
 use tract_openvino::tract_onnx::tract_hir::infer::Factoid;
 use tract_openvino::tract_onnx::tract_hir::internal::{Fact, Op};
 use tract_openvino_ir::document::{Document, Layer};
-use tract_openvino_ir::ir;
 
-use crate::model::{Kind, Model, Names, ReadingOptions, document, model_file, outlet_name};
+use crate::model::{Kind, Model, Names, ReadingOptions, document, ir, model_file, outlet_name};
 use crate::panics::during;
 use crate::report::{GOOD, error_with_help, output, print_table, printable, shorten, table};
 use crate::tensors::elements;

@@ -71,6 +71,7 @@ enum Command {
   tract-openvino run model.onnx -i data=data.npy -i indices=in.npz:indices -o outputs
   tract-openvino run model.onnx --random --set N=8
   tract-openvino run model.xml --random --output conv1
+  tract-openvino run openvino_tokenizer.xml --text \"A river\" --text \"The sea\"
   tract-openvino run model.xml --random --random-range input_ids=0..30522 --random-range attention_mask=1..=1")]
     Run(run::Run),
     /// Show the inputs, outputs and nodes of a model, with their types and shapes

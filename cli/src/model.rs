@@ -20,7 +20,8 @@ use tract_openvino::{
     restart_loops, tract_nnef,
 };
 use tract_openvino_ir::document::Document;
-use tract_openvino_ir::{Ir, Limits, WithOpenVinoIr, ir};
+use tract_openvino_ir::{Ir, Limits, WithOpenVinoIr};
+use tract_openvino_tokenizers::register;
 
 use crate::panics::{catch, during};
 use crate::report::{error_with_help, list, note, printable, unknown_name};
@@ -258,6 +259,13 @@ pub fn nnef() -> tract_nnef::internal::Nnef {
     // Names stay as they are. Two of them could become one else.
     nnef.allow_extended_identifier_syntax(true);
     nnef
+}
+
+/// The reader of OpenVINO IR, with the operations of tokenizers.
+pub fn ir() -> Ir {
+    let mut ir = tract_openvino_ir::ir();
+    register(ir.registry_mut());
+    ir
 }
 
 impl ReadingOptions {

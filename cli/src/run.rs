@@ -14,7 +14,7 @@ use crate::model::{
     input_names, load_case, model_file, shapes_of,
 };
 use crate::panics::during;
-use crate::report::{BAD, GOOD, NAME, error_with_help, note, output, shorten};
+use crate::report::{BAD, GOOD, NAME, error_with_help, note, output, printable, shorten};
 use crate::tensors::{Format, elements, save_to_folder, save_to_npz};
 
 /// Arguments of `run`.
@@ -112,7 +112,7 @@ impl Run {
             let inputs = self.inputs.tensors(&model.typed, &model.names, &file)?;
             let outputs = model.run(&inputs)?;
             writeln!(out, "{}", self.model.display())?;
-            show(&mut out, &outputs)?;
+            show(&mut out, &outputs, self.inputs.are_texts())?;
             self.save(&mut out, &outputs, None)?;
             return Ok(true);
         }
@@ -126,7 +126,7 @@ impl Run {
             let model = models.for_inputs(&data_set.inputs)?;
             expect_fit(&model.typed, &model.names, &file, &data_set.inputs)?;
             let outputs = model.run(&data_set.inputs)?;
-            show(&mut out, &outputs)?;
+            show(&mut out, &outputs, false)?;
             // Those that are chosen are not the ones of the data set.
             let is_whole = self.reading.outputs.is_empty();
             let expected = if is_whole { &*data_set.outputs } else { &[] };
@@ -189,11 +189,27 @@ fn is_npz(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "npz")
 }
 
-fn show(out: &mut impl Write, outputs: &[(String, Tensor)]) -> TractResult<()> {
+/// Shows outputs: texts one below the other, the first elements of others, or all rows of them.
+fn show(out: &mut impl Write, outputs: &[(String, Tensor)], all_rows: bool) -> TractResult<()> {
     for (name, tensor) in outputs {
         let fact = TypedFact::dt_shape(tensor.datum_type(), tensor.shape());
-        let line = format!("  {NAME}{name}{NAME:#} {fact:?} {}", elements(tensor)?);
-        writeln!(out, "{}", shorten(&line))?;
+        let line = format!("  {NAME}{name}{NAME:#} {fact:?}");
+        if tensor.datum_type() == DatumType::String {
+            writeln!(out, "{}", shorten(&line))?;
+            for text in tensor.try_as_plain_ram()?.as_slice::<String>()? {
+                writeln!(out, "    {}", printable(text))?;
+            }
+        } else if all_rows && tensor.datum_type().is_integer() {
+            writeln!(out, "{}", shorten(&line))?;
+            let numbers = tensor.cast_to::<i64>()?;
+            let row = tensor.shape().last().copied().unwrap_or(1).max(1);
+            for row in numbers.try_as_plain_ram()?.as_slice::<i64>()?.chunks(row) {
+                let row: Vec<String> = row.iter().map(|number| number.to_string()).collect();
+                writeln!(out, "    {}", row.join(" "))?;
+            }
+        } else {
+            writeln!(out, "{}", shorten(&format!("{line} {}", elements(tensor)?)))?;
+        }
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ impl Files {
     }
 
     /// Whether there is a file.
-    fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         match &self.0 {
             Place::Folder(folder) => folder.join(name).exists(),
             Place::Memory(files) => files.contains_key(name),
@@ -141,17 +141,19 @@ impl Files {
         parse_json(&text).map(Some).with_context(|| format!("reading {}", self.place_of(name)))
     }
 
-    /// The model, as its two files have it. Of a folder, the weights are read when they are needed.
-    pub(crate) fn model(&self, ir: &Ir) -> TractResult<IrProtoModel> {
+    /// A model of IR, as its two files have it: this one, and that with the weights. Of a folder, the weights are read when they are
+    /// needed.
+    pub(crate) fn ir_model(&self, ir: &Ir, name: &str) -> TractResult<IrProtoModel> {
         match &self.0 {
-            Place::Folder(folder) => ir.proto_model_for_path(folder.join(MODEL)),
+            Place::Folder(folder) => ir.proto_model_for_path(folder.join(name)),
             Place::Memory(_) => {
-                let weights = match self.bytes(WEIGHTS)? {
+                let weights = format!("{}.bin", name.trim_end_matches(".xml"));
+                let weights = match self.bytes(&weights)? {
                     Some(bytes) => Weights::from_bytes(bytes),
                     // A model without constants needs none.
-                    None => Weights::absent(format!("{WEIGHTS} is missing")),
+                    None => Weights::absent(format!("{weights} is missing")),
                 };
-                ir.proto_model_for_bytes(self.needed(MODEL)?.as_ref(), weights)
+                ir.proto_model_for_bytes(self.needed(name)?.as_ref(), weights)
             }
         }
     }
@@ -170,9 +172,8 @@ impl Files {
     }
 }
 
-/// The model, and its weights.
+/// The model.
 pub(crate) const MODEL: &str = "openvino_model.xml";
-const WEIGHTS: &str = "openvino_model.bin";
 
 /// Models that are not in `openvino_model.xml`: a file or folder of each, and what it is.
 const OTHER_MODELS: [(&str, &str); 3] = [

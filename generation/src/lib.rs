@@ -58,6 +58,9 @@
 //! | `last_logits.rs` | a prompt needs the logits of its last position alone |
 //! | `template.rs` | [`ChatTemplate`]: the messages of a chat as one text |
 //! | `tokenizer.rs` | [`TextTokenizer`]: text as tokens, and [`TextStream`], tokens as text |
+//! | `tokenizer_ir.rs` | the tokenizer and the detokenizer of OpenVINO's files |
+//! | `tokenizer_json.rs` | the tokenizer of Hugging Face's file |
+//! | `tokenize.rs` | what a tokenizer does |
 //! | `stop.rs` | [`StopStrings`]: strings that end a text |
 //! | `threads.rs` | the threads that a model runs on |
 //! | `sampling.rs` | [`Sampler`]: which token comes next |
@@ -70,6 +73,9 @@
 //! * `multithread-mm`, on by default: models run on several threads. A [`TextGenerator`] has one for each core, or as many as
 //!   `TRACT_OPENVINO_THREADS` or [`with_threads`](TextGenerator::with_threads) says; what is below it runs on the executor that
 //!   the program gives to tract.
+//! * `tokenizer-ir`, on by default: the tokenizer of a model may be `openvino_tokenizer.xml` with `openvino_detokenizer.xml`.
+//! * `tokenizer-json`, on by default: the tokenizer of a model may be `tokenizer.json` of Hugging Face, which the crate
+//!   [`tokenizers`](https://docs.rs/tokenizers) reads.
 //! * `js`: for `wasm32-unknown-unknown`, where the crate of the tokenizers asks JavaScript for random numbers. Without it, the program
 //!   says where [`getrandom`](https://docs.rs/getrandom/0.3) gets them.
 //!
@@ -93,7 +99,12 @@ mod system;
 mod template;
 mod text;
 mod threads;
+mod tokenize;
 mod tokenizer;
+#[cfg(feature = "tokenizer-ir")]
+mod tokenizer_ir;
+#[cfg(feature = "tokenizer-json")]
+mod tokenizer_json;
 mod tokens;
 
 pub use beams::generate_beams;
@@ -108,7 +119,9 @@ pub use tokenizer::{TextStream, TextTokenizer};
 pub use tokens::{EndReason, GeneratedTokens, Statistics, generate_tokens};
 
 /// The crates that this one is built on.
-pub use {tokenizers, tract_openvino_ir, tract_openvino_kernels};
+#[cfg(feature = "tokenizer-json")]
+pub use tokenizers;
+pub use {tract_openvino_ir, tract_openvino_kernels};
 
 /// What most programs need, of this crate and of tract.
 pub mod prelude {

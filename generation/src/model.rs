@@ -123,7 +123,7 @@ impl LanguageModel {
         files.check_model()?;
         let config = ModelConfig::from_files(files)?;
         let ir = ir();
-        let proto = files.model(&ir)?;
+        let proto = files.ir_model(&ir, MODEL)?;
         let model = ir.model_for_proto_model(&proto);
         let mut model = model.with_context(|| format!("in {}", files.place_of(MODEL)))?;
         label_known(&mut model, proto.document.graph())?;

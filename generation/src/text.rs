@@ -83,8 +83,8 @@ pub struct Generated {
 }
 
 impl TextGenerator {
-    /// The model of a folder that `optimum-cli export openvino` wrote: `openvino_model.xml` and `.bin`, `tokenizer.json`, and, if
-    /// they are there, `config.json`, `generation_config.json`, `chat_template.jinja`, `tokenizer_config.json` and
+    /// The model of a folder that `optimum-cli export openvino` wrote: `openvino_model.xml` and `.bin`, a tokenizer as
+    /// [`TextTokenizer::from_folder`] reads it, and, if they are there, `config.json`, `generation_config.json`, `chat_template.jinja`, `tokenizer_config.json` and
     /// `special_tokens_map.json`. If no settings have `eos_token_id`, it is the `eos_token` of the tokenizer.
     ///
     /// Activations that meet int8 or int4 weights in prefill, and the KV cache, are rounded to 8 bits, as OpenVINO does by default:
@@ -148,7 +148,7 @@ impl TextGenerator {
         {
             let token = tokenizer.token(text).with_context(|| {
                 format!(
-                    "in {}, eos_token is {text:?}, which tokenizer.json does not have",
+                    "in {}, eos_token is {text:?}, which the tokenizer does not have",
                     files.place()
                 )
             })?;

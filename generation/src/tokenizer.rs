@@ -2,41 +2,61 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tokenizers::Tokenizer;
 use tract_core::internal::*;
 
 use crate::files::Files;
+use crate::tokenize::Tokenize;
+#[cfg(feature = "tokenizer-ir")]
+use crate::tokenizer_ir;
+#[cfg(feature = "tokenizer-json")]
+use crate::tokenizer_json;
 
-/// A tokenizer of Hugging Face, from its file `tokenizer.json`.
+/// The tokenizer of a model. A clone shares it.
 #[derive(Debug, Clone)]
-pub struct TextTokenizer(Tokenizer);
+pub struct TextTokenizer(Arc<dyn Tokenize>);
 
 impl TextTokenizer {
-    /// The tokenizer of a folder: `tokenizer.json`.
+    /// The tokenizer of a folder: `openvino_tokenizer.xml` with `openvino_detokenizer.xml`, as openvino_tokenizers writes them, or
+    /// `tokenizer.json` of Hugging Face where these are not there, or have operations that are not supported. The features
+    /// `tokenizer-ir` and `tokenizer-json`, which are on by default, say which of them are read.
     ///
     /// # Errors
     ///
-    /// The file is missing, or is no tokenizer.
+    /// The files are missing, or are no tokenizer.
     pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<TextTokenizer> {
         TextTokenizer::from_files(&Files::folder(folder.as_ref()))
     }
 
     /// The tokenizer of a model's files.
     pub(crate) fn from_files(files: &Files) -> TractResult<TextTokenizer> {
-        const NAME: &str = "tokenizer.json";
-        let tokenizer = Tokenizer::from_bytes(files.needed(NAME)?).map_err(as_error);
-        tokenizer
-            .map(TextTokenizer::new)
-            .with_context(|| format!("reading {}", files.place_of(NAME)))
+        const JSON: &str = "tokenizer.json";
+        #[cfg(feature = "tokenizer-ir")]
+        if tokenizer_ir::are_in(files) {
+            match tokenizer_ir::IrTokenizer::read(files) {
+                Ok(tokenizer) => return Ok(TextTokenizer(Arc::new(tokenizer))),
+                Err(_) if cfg!(feature = "tokenizer-json") && files.has(JSON) => (),
+                Err(error) => return Err(error),
+            }
+        }
+        #[cfg(feature = "tokenizer-json")]
+        {
+            tokenizer_json::read(files, JSON).map(TextTokenizer::new)
+        }
+        #[cfg(not(feature = "tokenizer-json"))]
+        bail!(
+            "{} has no tokenizer that this program reads: {JSON} needs the feature tokenizer-json, openvino_tokenizer.xml with \
+             openvino_detokenizer.xml tokenizer-ir",
+            files.place()
+        )
     }
 
-    /// A tokenizer that was read or made elsewhere. It neither pads nor truncates from now on.
-    pub fn new(mut tokenizer: Tokenizer) -> TextTokenizer {
-        tokenizer.with_padding(None);
-        let _ = tokenizer.with_truncation(None);
-        TextTokenizer(tokenizer)
+    /// A tokenizer of Hugging Face that was read or made elsewhere. It neither pads nor truncates from now on.
+    #[cfg(feature = "tokenizer-json")]
+    pub fn new(tokenizer: tokenizers::Tokenizer) -> TextTokenizer {
+        TextTokenizer(Arc::new(tokenizer_json::plain(tokenizer)))
     }
 
     /// The tokens of a text. `special` adds those that the tokenizer puts around a text, such as one for its beginning; a chat
@@ -46,8 +66,7 @@ impl TextTokenizer {
     ///
     /// The tokenizer has no token for a part of the text.
     pub fn encode(&self, text: &str, special: bool) -> TractResult<Vec<u32>> {
-        let encoding = self.0.encode_fast(text, special).map_err(as_error);
-        Ok(encoding.context("dividing a text into tokens")?.get_ids().to_vec())
+        self.0.encode(text, special).context("dividing a text into tokens")
     }
 
     /// The text of tokens, without special ones. Bytes that are no UTF-8 become U+FFFD.
@@ -61,19 +80,18 @@ impl TextTokenizer {
 
     /// The text of tokens, with or without special ones.
     fn decode_with(&self, tokens: &[u32], skip_special_tokens: bool) -> TractResult<String> {
-        let text = self.0.decode(tokens, skip_special_tokens);
-        text.map_err(as_error).context("putting tokens together")
+        self.0.decode(tokens, skip_special_tokens).context("putting tokens together")
     }
 
     /// The special token that has exactly this text, if there is one. [`decode`](Self::decode) leaves it out.
     pub fn special_token(&self, text: &str) -> Option<u32> {
-        let token = self.0.token_to_id(text)?;
-        self.0.get_added_vocabulary().is_special_token(text).then_some(token)
+        self.0.special_token(text)
     }
 
-    /// The text of a special token, or of any other, as the tokenizer has it in its vocabulary.
+    /// The token of this text, special or not: as the vocabulary of `tokenizer.json` has it, or as `openvino_detokenizer.xml` writes
+    /// it.
     pub fn token(&self, text: &str) -> Option<u32> {
-        self.0.token_to_id(text)
+        self.0.token(text)
     }
 
     /// The text of tokens that come one by one.
@@ -209,11 +227,7 @@ impl Pieces {
     }
 }
 
-fn as_error(error: tokenizers::Error) -> TractError {
-    TractError::msg(error.to_string())
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "tokenizer-json"))]
 pub(crate) mod tests {
     use proptest::prelude::*;
     use serde_json::{Map, Value, json};

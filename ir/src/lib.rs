@@ -49,7 +49,7 @@
 //! | `unsupported.rs` | [`UnsupportedOperations`]: the error for operations that the reader does not have |
 //! | `translators/` | the functions that translate the layers of each operation, a file for each family, with a table of its revisions at the top |
 //! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
-//! | `refused.rs` | which operations the reader does not have, and why |
+//! | `refused.rs` | which operations are none of OpenVINO's operation sets, but what it makes of them |
 //! | `context/mod.rs` | [`LayerContext`], what such a function sees: the inputs of a layer, and, in files beside it, its attributes, the values of constants, the nodes that are wired, and the shapes that must fit |
 //! | `context/translation.rs` | what all layers share, and the constants that are put into the model |
 //! | `context/dimensions.rs` | the symbols of open dimensions, and which of them are equal |

@@ -1,11 +1,5 @@
 //! What the reader does not have, and why.
 
-/// The operations of OpenVINO's operation sets that the reader does not have, and why.
-pub(crate) const REFUSED: [(&str, &str); 2] = [
-    ("StringTensorPack", "tract has no operators that make strings"),
-    ("StringTensorUnpack", "tract has no operators that read strings"),
-];
-
 /// Operation sets of what OpenVINO's plug-ins and transformations make of a model.
 const INTERNAL_SETS: [&str; 6] =
     ["_ov_internal", "cpu_plugin_opset", "gpu_opset", "ie_internal_opset", "snippetsopset", "util"];

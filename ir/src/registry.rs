@@ -7,7 +7,7 @@ use tract_core::internal::*;
 
 use crate::context::{LayerContext, Translate};
 use crate::document::Layer;
-use crate::refused::{REFUSED, is_internal};
+use crate::refused::is_internal;
 
 /// The operations that the reader has, by type and revision.
 ///
@@ -167,12 +167,7 @@ impl Registry {
                 "{operation} of operation set {opset:?} is not known: OpenVINO's sets are opset1 to opset{NEWEST}; add \
                  your own with Registry::add_extension"
             ),
-            Missing::Type => {
-                let known = lower(operation);
-                let refused = REFUSED.iter().find(|(refused, _)| lower(refused) == known);
-                let reason = refused.map_or(String::new(), |(_, reason)| format!(": {reason}"));
-                format!("{operation} is not supported{reason}")
-            }
+            Missing::Type => format!("{operation} is not supported"),
             Missing::Before(oldest) => format!(
                 "{operation} is not supported in {opset}: the oldest that is supported is opset{oldest}"
             ),
@@ -233,19 +228,14 @@ mod tests {
             let row = format!("| {operation} | {} | {limits}", revisions.join(", "));
             format!("{} |\n", row.trim_end())
         });
-        let missing = REFUSED.iter().map(|(name, reason)| format!("| {name} | {reason} |\n"));
         format!(
             "# Supported operations\n\n\
-             The reader has `Parameter`, `Constant`, `Result` and these {} operations. The number of a revision is \
+             The reader has all of operation sets 1 to {NEWEST}: `Parameter`, `Constant`, `Result` and these {} operations. The number of a revision is \
              that of the\nfirst operation set that has it. A layer names an operation set, and means the newest \
              revision that is not newer.\n\n\
-             | operation | revisions | what is refused |\n|---|---|---|\n{}\n{OF_EVERY_OPERATION}\n\
-             ## What is missing\n\n\
-             Of operation sets 1 to {NEWEST}, the reader does not have:\n\n\
-             | operation | why |\n|---|---|\n{}",
+             | operation | revisions | what is refused |\n|---|---|---|\n{}\n{OF_EVERY_OPERATION}",
             operations.len(),
-            rows.collect::<String>(),
-            missing.collect::<String>()
+            rows.collect::<String>()
         )
     }
 
@@ -279,39 +269,26 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_those_of_openvino_but_for_what_is_refused() {
+    fn operations_are_those_of_openvino() {
         let ir = crate::ir();
         let registered: HashMap<&str, Vec<u32>> = ir.registry().operations().into_iter().collect();
-        let refused = |name: &str| REFUSED.iter().any(|(refused, _)| *refused == name);
         let opsets = opsets();
         assert!(opsets.len() > 200);
         for (name, revisions) in &opsets {
             if ["Parameter", "Constant", "Result"].contains(name) {
                 continue;
             }
-            let Some(found) = registered.get(name) else {
-                assert!(refused(name), "{name} is neither registered nor refused");
-                continue;
-            };
-            assert!(!refused(name), "{name} is registered and refused");
+            let found = registered.get(name).unwrap_or_else(|| panic!("{name} is not registered"));
             let older = OLDER.iter().filter(|(older, _)| older == name).map(|(_, since)| *since);
             let mut expected: Vec<u32> = revisions.iter().copied().chain(older).collect();
             expected.sort_unstable();
             assert_eq!(*found, expected, "the revisions of {name}");
         }
-        for name in registered.keys().chain(REFUSED.iter().map(|(name, _)| name)) {
+        for name in registered.keys() {
             assert!(opsets.iter().any(|(known, _)| known == name), "{name} is in no operation set");
         }
         let newest = opsets.iter().flat_map(|(_, revisions)| revisions).max();
         assert_eq!(newest, Some(&NEWEST));
-    }
-
-    #[test]
-    fn what_is_refused_says_why() {
-        for (name, reason) in REFUSED {
-            let error = crate::ir().registry().find(&layer(name, "opset15")).err().unwrap();
-            assert_eq!(error, format!("{name} is not supported: {reason}"));
-        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Says how similar sentences are to the first one.
 
-use anyhow::{Context, Error, Result};
-use tokenizers::{Encoding, PaddingParams, Tokenizer};
+use anyhow::Result;
 use tract_openvino_ir::prelude::*;
+use tract_openvino_tokenizers::register;
 
 fn main() -> Result<()> {
     use_all_cores()?;
@@ -14,12 +14,7 @@ fn main() -> Result<()> {
             .map(String::from)
             .into();
     }
-    let file = format!("{folder}/tokenizer.json");
-    let mut tokenizer = Tokenizer::from_file(&file).map_err(Error::from_boxed).context(file)?;
-    tokenizer.with_padding(Some(PaddingParams::default()));
-    let encodings = tokenizer.encode_batch(sentences.clone(), true).map_err(Error::from_boxed)?;
-
-    let embeddings = embeddings(&folder, &encodings)?;
+    let embeddings = embeddings(&folder, &sentences)?;
     for (sentence, embedding) in sentences.iter().zip(&embeddings) {
         println!("{:6.3}  {sentence}", embedding.dot(&embeddings[0]));
     }
@@ -27,30 +22,30 @@ fn main() -> Result<()> {
 }
 
 /// A vector of length 1 for each sentence: the mean over its tokens.
-fn embeddings(folder: &str, encodings: &[Encoding]) -> Result<Vec<tract_ndarray::Array1<f32>>> {
-    // For any number of sentences of any length.
-    let model = ir()
+fn embeddings(folder: &str, sentences: &[String]) -> Result<Vec<tract_ndarray::Array1<f32>>> {
+    // Both for any number of sentences of any length.
+    let mut reader = ir();
+    register(reader.registry_mut());
+    let tokenizer = reader
+        .model_for_path(format!("{folder}/openvino_tokenizer.xml"))?
+        .into_runnable_with_kernels()?;
+    let model = reader
         .model_for_path(format!("{folder}/openvino_model.xml"))?
         .into_runnable_with_kernels()?;
 
-    let shape = (encodings.len(), encodings.first().map_or(0, Encoding::len));
-    let input = |of: fn(&Encoding) -> &[u32]| -> Result<TValue> {
-        let numbers = encodings.iter().flat_map(|it| of(it).iter().map(|it| i64::from(*it)));
-        Ok(tract_ndarray::Array2::from_shape_vec(shape, numbers.collect())?.into_tensor().into())
-    };
-    let inputs = tvec!(
-        input(Encoding::get_ids)?,
-        input(Encoding::get_attention_mask)?,
-        input(Encoding::get_type_ids)?
-    );
-    let outputs = model.run(inputs)?;
-    let tokens =
+    // The ids of tokens, their types, and a mask, with padding to one length. The model takes the mask before the types.
+    let tokens = tokenizer.run(tvec!(tensor1(sentences).into()))?;
+    let [ids, types, mask] = &*tokens else { anyhow::bail!("the tokenizer has no token types") };
+    let outputs = model.run(tvec!(ids.clone(), mask.clone(), types.clone()))?;
+    let vectors =
         outputs[0].to_plain_array_view::<f32>()?.into_dimensionality::<tract_ndarray::Ix3>()?;
-    let mean = |(tokens, encoding): (tract_ndarray::ArrayView2<f32>, &Encoding)| {
-        let mask = encoding.get_attention_mask().iter().map(|it| *it as f32);
-        // A mean has the direction of the sum.
-        let sum = tract_ndarray::Array1::from_iter(mask).dot(&tokens);
-        &sum / sum.dot(&sum).sqrt()
-    };
-    Ok(tokens.outer_iter().zip(encodings).map(mean).collect())
+    let mask = mask.cast_to::<f32>()?;
+    let mask = mask.to_plain_array_view::<f32>()?.into_dimensionality::<tract_ndarray::Ix2>()?;
+    let mean =
+        |(vectors, mask): (tract_ndarray::ArrayView2<f32>, tract_ndarray::ArrayView1<f32>)| {
+            // A mean has the direction of the sum.
+            let sum = mask.dot(&vectors);
+            &sum / sum.dot(&sum).sqrt()
+        };
+    Ok(vectors.outer_iter().zip(mask.outer_iter()).map(mean).collect())
 }

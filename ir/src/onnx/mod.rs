@@ -24,7 +24,6 @@ use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVinoOptions};
 use self::node::{OpenVinoNode, Output};
 use crate::context::Options;
 use crate::document::{ElementType, Layer, Port};
-use crate::refused::REFUSED;
 use crate::registry::{NEWEST, Registry};
 use crate::translate::Alone;
 use crate::translators::all_operations;
@@ -39,7 +38,7 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
 });
 
 /// What IR has, and nodes cannot be.
-const REFUSED_HERE: [(&str, &str); 10] = [
+const REFUSED: [(&str, &str); 10] = [
     ("Assign", VARIABLE),
     ("BinaryConvolution", "its filters are of type u1, which ONNX does not have"),
     ("Const", "constants are initializers, or nodes of the standard domain"),
@@ -65,7 +64,7 @@ impl WithOpenVinoIr for Onnx {
         for op_type in forms::names() {
             add_operator(self, op_type, build);
         }
-        for (op_type, _) in REFUSED.iter().chain(&REFUSED_HERE) {
+        for (op_type, _) in REFUSED {
             add_operator(self, op_type, build);
         }
     }
@@ -76,7 +75,7 @@ fn build(
     ctx: &ParsingContext,
     node: &NodeProto,
 ) -> TractResult<(Box<dyn InferenceOp>, Vec<String>)> {
-    if let Some((name, reason)) = REFUSED_HERE.iter().find(|(name, _)| *name == node.op_type) {
+    if let Some((name, reason)) = REFUSED.iter().find(|(name, _)| *name == node.op_type) {
         bail!("{name} of domain {DOMAIN} is not supported: {reason}")
     }
     let layer = layer(ctx, node)?;

@@ -28,6 +28,7 @@ pub(crate) mod search_sorted;
 pub(crate) mod segments;
 pub(crate) mod slice_scatter;
 pub(crate) mod sparse_fill_empty_rows;
+pub(crate) mod strings;
 pub(crate) mod take;
 pub(crate) mod top_k;
 pub(crate) mod unique;

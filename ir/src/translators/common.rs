@@ -294,8 +294,13 @@ impl LayerContext<'_, '_> {
         self.cast(suffix, positions, DatumType::I64)
     }
 
-    /// A size that is only known when the model runs.
-    pub(crate) fn size_at_run_time(&self, prefix: &str) -> TractResult<Symbol> {
+    /// A size that is only known when the model runs: a symbol for dimensions of a node that gives it its value
+    /// ([`Op::mints_runtime_symbols`]). Its name begins with the prefix.
+    ///
+    /// # Errors
+    ///
+    /// The prefix is no name of a symbol.
+    pub fn size_at_run_time(&self, prefix: &str) -> TractResult<Symbol> {
         let (symbol, is_new) = self.symbol_of_a_run(prefix);
         if is_new {
             assert_size(&self.model.symbols, &symbol)?;

@@ -37,6 +37,7 @@ mod sources;
 mod sparse;
 pub(crate) mod state;
 mod stft;
+mod strings;
 mod windows;
 
 use std::sync::LazyLock;
@@ -55,6 +56,7 @@ pub(crate) fn all_operations() -> Registry {
 
 fn register_all(registry: &mut Registry) {
     sources::register(registry);
+    strings::register(registry);
     shape::register(registry);
     concat::register(registry);
     slice::register(registry);
