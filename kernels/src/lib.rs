@@ -147,8 +147,8 @@ pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
 pub use strided::Run;
 pub use take::take_runs;
 pub use transform::{
-    Decision, KernelsConfig, KernelsTransform, Movement, Outcome, Phase, RegisteredMovement,
-    Rewrite, Rule, Session,
+    Decision, InferencePrecision, KernelsConfig, KernelsTransform, Movement, Outcome, Phase,
+    RegisteredMovement, Rewrite, Rule, Session,
 };
 
 /// The examples of the README run as tests.
