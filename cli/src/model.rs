@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, ValueEnum};
 use model_cases::{Case, Stage, StagedModel};
 use tract_openvino::kernels::threads::{default_threads, executor};
-use tract_openvino::kernels::{InferencePrecision, KernelsConfig, KernelsTransform, guard_downsamples};
+use tract_openvino::kernels::{
+    InferencePrecision, KernelsConfig, KernelsTransform, guard_downsamples,
+};
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{
@@ -733,14 +735,29 @@ impl OperatorOptions {
 
     /// A model on these operators, ready to run.
     pub fn prepare(&self, model: TypedModel) -> TractResult<Box<dyn Runnable>> {
+        Ok(match self.plain {
+            true => Box::new(model.into_optimized()?.into_runnable()?),
+            false => Box::new(self.kernels()?.runnable(model)?),
+        })
+    }
+
+    /// The same as one of the stages of a model.
+    pub fn staged(&self, mut model: TypedModel) -> TractResult<StagedModel> {
         if self.plain {
-            return Ok(Box::new(model.into_optimized()?.into_runnable()?));
+            return Model::Typed(model).at(Stage::Optimized);
         }
+        during("making the kernels model", || {
+            model.transform(&self.kernels()?)?;
+            StagedModel::from_typed(model, Stage::Optimized)
+        })
+    }
+
+    fn kernels(&self) -> TractResult<KernelsTransform> {
         let mut config = KernelsConfig::default();
         if self.fast {
             config.inference_precision = InferencePrecision::Bf16;
         }
-        Ok(Box::new(KernelsTransform::new(config)?.runnable(model)?))
+        KernelsTransform::new(config)
     }
 }
 

@@ -175,6 +175,25 @@ impl FullyConnected {
         })
     }
 
+    /// With compressed weights that come to be in bf16 at once.
+    pub fn packed_in_bf16(
+        matrix: &CompressedMatrix,
+        isa: Bf16Isa,
+        bias: Vec<f32>,
+        activation: Activation,
+    ) -> TractResult<FullyConnected> {
+        ensure!(bias.len() == matrix.rows, "the bias has another size");
+        let packed = PackedWeights::Bf16(compressed::packed(matrix)?.into(), isa);
+        let origin = Origin { tensor: Weak::new(), transposed: true };
+        Ok(FullyConnected {
+            depth: matrix.depth,
+            columns: matrix.rows,
+            weights: LayerWeights::Packed(packed, origin),
+            bias: bias.into(),
+            activation,
+        })
+    }
+
     /// The packed weights, if they are these.
     fn packed(
         &self,
@@ -284,7 +303,9 @@ mod tests {
     use tract_core::ops::einsum::EinSum;
 
     use super::*;
-    use crate::product::tests::{integers, with_all_vectors};
+    use crate::isa::Instructions;
+    use crate::isa::tests::with_all_instructions;
+    use crate::product::tests::{fractions, integers, rounded_to_bf16, with_all_vectors};
 
     fn matrix(shape: [usize; 2]) -> TractResult<Arc<Tensor>> {
         Ok(Tensor::from_shape(&shape, &integers(shape[0] * shape[1]))?.into_arc_tensor())
@@ -332,6 +353,51 @@ mod tests {
         Ok(())
     }
 
+    /// Rounded weights and data, if the processor multiplies such numbers, against sums in double precision.
+    #[test]
+    fn weights_in_bf16() -> TractResult<()> {
+        for (rows, depth, columns) in [(1, 1, 1), (1, 70, 97), (7, 33, 48), (66, 405, 97)] {
+            let (data, numbers) = (fractions(rows * depth), fractions(depth * columns));
+            let bias = fractions(columns);
+            let [a, b] = [&data, &numbers]
+                .map(|it| it.iter().map(|it| f64::from(rounded_to_bf16(*it))).collect::<Vec<_>>());
+            let data = Tensor::from_shape(&[rows, depth], &data)?;
+            let weights = Tensor::from_shape(&[columns, depth], &numbers)?.into_arc_tensor();
+            let run = |known, bf16| {
+                let (bias, activation) = (bias.clone(), Activation::Identity);
+                let others = std::iter::empty();
+                let op =
+                    FullyConnected::new(&weights, true, bias, activation, known, bf16, others)?;
+                let nothing = op.eval(tvec!(Tensor::zero::<f32>(&[0, depth])?.into()))?;
+                assert_eq!(nothing.shape(), [0, columns]);
+                op.eval(tvec!(data.clone().into()))
+            };
+            with_all_instructions(|instructions| {
+                let bf16 = instructions.bf16();
+                for known in [Some(rows), None] {
+                    let found = run(known, bf16).unwrap();
+                    if bf16.is_none() {
+                        assert_eq!(found, run(known, None).unwrap());
+                        continue;
+                    }
+                    for (number, found) in floats(&found).unwrap().iter().enumerate() {
+                        let (row, column) = (number / columns, number % columns);
+                        let pairs = a[row * depth..][..depth].iter().zip(&b[column * depth..]);
+                        let terms = pairs.map(|(a, b)| a * b);
+                        let most = terms.clone().map(f64::abs).sum::<f64>();
+                        let expected = terms.sum::<f64>() + f64::from(bias[column]);
+                        let error = (f64::from(*found) - expected).abs();
+                        assert!(
+                            error <= 4e-6 * (most + 1.),
+                            "{found} for {expected}, {rows} {depth} {columns} {known:?}"
+                        );
+                    }
+                }
+            });
+        }
+        Ok(())
+    }
+
     #[cfg(feature = "multithread-mm")]
     #[test]
     fn threads_share_rows_or_columns() -> TractResult<()> {
@@ -342,17 +408,19 @@ mod tests {
         set_threading_element_threshold(0);
         let (depth, columns) = (3, 700);
         let weights = matrix([depth, columns])?;
-        let op = |known| {
+        let op = |known, bf16| {
             let (bias, activation) = (integers(columns), Activation::Identity);
-            FullyConnected::new(&weights, false, bias, activation, known, None, std::iter::empty())
+            FullyConnected::new(&weights, false, bias, activation, known, bf16, std::iter::empty())
         };
         for rows in [2 * MANY_ROWS, 2 * MANY_ROWS * PARTS - 1, 2 * MANY_ROWS * PARTS + 5] {
             let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth))?;
             let run = |op: &FullyConnected| op.eval(tvec!(data.clone().into()));
-            let op = op(Some(rows))?;
-            let expected = multithread_tract_scope(Executor::SingleThread, || run(&op))?;
-            let found = multithread_tract_scope(Executor::multithread(2), || run(&op))?;
-            assert_eq!(found, expected, "{rows} rows");
+            for bf16 in [None, Instructions::detect().bf16()] {
+                let op = op(Some(rows), bf16)?;
+                let expected = multithread_tract_scope(Executor::SingleThread, || run(&op))?;
+                let found = multithread_tract_scope(Executor::multithread(2), || run(&op))?;
+                assert_eq!(found, expected, "{rows} rows");
+            }
         }
         Ok(())
     }
@@ -360,19 +428,27 @@ mod tests {
     #[test]
     fn shared_weights_are_packed_once() -> TractResult<()> {
         let (weights, other) = (matrix([4, 4])?, matrix([4, 4])?);
-        let new = |weights: &Arc<Tensor>, transposed: bool, others: &[&FullyConnected]| {
+        let new_in = |bf16, weights: &Arc<Tensor>, transposed, others: &[&FullyConnected]| {
             let activation = Activation::Identity;
             let others = others.iter().copied();
-            FullyConnected::new(weights, transposed, vec![0.; 4], activation, None, None, others)
+            FullyConnected::new(weights, transposed, vec![0.; 4], activation, None, bf16, others)
+        };
+        let new = |weights: &Arc<Tensor>, transposed: bool, others: &[&FullyConnected]| {
+            new_in(None, weights, transposed, others)
         };
         let packed = |op: &FullyConnected| match &op.weights {
-            LayerWeights::Packed(PackedWeights::F32(packed), _) => Arc::as_ptr(packed),
+            LayerWeights::Packed(PackedWeights::F32(packed), _) => Arc::as_ptr(packed).cast::<()>(),
+            LayerWeights::Packed(PackedWeights::Bf16(packed, _), _) => Arc::as_ptr(packed).cast(),
             _ => panic!("they are packed"),
         };
         let first = new(&weights, false, &[])?;
         assert_eq!(packed(&first), packed(&new(&weights, false, &[&first])?));
         assert_ne!(packed(&first), packed(&new(&weights, true, &[&first])?));
         assert_ne!(packed(&first), packed(&new(&other, false, &[&first])?));
+        let bf16 = Instructions::detect().bf16();
+        let rounded = new_in(bf16, &weights, false, &[&first])?;
+        assert_eq!(packed(&first) != packed(&rounded), bf16.is_some());
+        assert_eq!(packed(&rounded), packed(&new_in(bf16, &weights, false, &[&first, &rounded])?));
         Ok(())
     }
 

@@ -17,11 +17,11 @@ use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx2, Avx512Vnni, Isa};
 use crate::isa::{Bf16Isa, Instructions};
-use crate::memory::Scratch;
+use crate::memory::{Aligned, Scratch};
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
-    Addend, Bf16Pair, Element, GemmBlock, OperandA, OperandB, Output, PARTS, STEPS, Share, Shares,
-    Tile, Vectors, convert_panel,
+    Addend, Bf16Pair, Element, GemmBlock, OperandA, OperandB, Output, PARTS, PackedB, SAME_PLACE,
+    STEPS, Share, Shares, Tile, Vectors, convert_panel,
 };
 use crate::threads::Division;
 
@@ -42,10 +42,6 @@ pub(crate) enum Precision {
     /// bf16, and so are panels of the matrix.
     Bf16(Bf16Isa),
 }
-
-/// Rows of a multiple of so many numbers are packed: they are 4 KiB apart or a multiple of that, so that all lines of a tile have the same
-/// few places in the first-level cache. Others are faster where they are.
-const SAME_PLACE: usize = 1024;
 
 /// Multiplies rows of data, of `depth` numbers each, with the transpose of a matrix. The output has a number for each row of the
 /// matrix in a row.
@@ -268,8 +264,30 @@ fn multiply_panels<T: Element>(
     activation: Activation,
     mut output: Output,
 ) -> TractResult<()> {
-    let (vectors, instructions) = (Vectors::detect(), Instructions::detect());
-    let tile = Tile::of(vectors);
+    let vectors = Vectors::detect();
+    for_each_panel(matrix, columns.clone(), |of_panel, steps, panels| {
+        vectors.run(GemmBlock {
+            left: data,
+            right: OperandB::Packed { panels, begin: 0, depth: steps.len(), next: None },
+            rows: 0..data.rows,
+            columns: of_panel.len(),
+            depth: T::count(matrix.depth),
+            output: output.skip_columns(of_panel.start - columns.start),
+            addend: Addend::OfColumns(&bias[of_panel]),
+            activation,
+            steps,
+        });
+    })
+}
+
+/// Calls a function with panels of the matrix, as operand `B`: the columns of the product, some steps of elements, and these.
+fn for_each_panel<T: Element>(
+    matrix: &CompressedMatrix,
+    columns: Range<usize>,
+    mut each: impl FnMut(Range<usize>, Range<usize>, &[T]),
+) -> TractResult<()> {
+    let instructions = Instructions::detect();
+    let tile = Tile::of(Vectors::detect());
     let bytes = matrix.bytes()?;
     let mut parameters = GroupParameters::default();
     let mut panel = Scratch::new(tile.columns * STEPS);
@@ -297,29 +315,30 @@ fn multiply_panels<T: Element>(
                 panel: &mut panel,
             });
             let numbers = &panel[..stride * steps.len()];
-            let panels = T::as_they_are(numbers).unwrap_or_else(|| {
-                convert_panel(numbers, stride, &mut room[..stride * T::count(steps.len())]);
-                &room[..stride * T::count(steps.len())]
+            let elements = T::as_they_are(numbers).unwrap_or_else(|| {
+                let room = &mut room[..stride * T::count(steps.len())];
+                convert_panel(numbers, stride, room);
+                room
             });
-            vectors.run(GemmBlock {
-                left: data,
-                right: OperandB::Packed {
-                    panels,
-                    begin: 0,
-                    depth: T::count(steps.len()),
-                    next: None,
-                },
-                rows: 0..data.rows,
-                columns: width,
-                depth: T::count(matrix.depth),
-                output: output.skip_columns(first - columns.start),
-                addend: Addend::OfColumns(&bias[first..first + width]),
-                activation,
-                steps: steps.start / T::STEPS..T::count(steps.end),
-            });
+            // Parts of several begin with a whole one.
+            let steps = steps.start / T::STEPS..T::count(steps.end);
+            each(first..first + width, steps, elements);
         }
     }
     Ok(())
+}
+
+/// All of a matrix as operand `B`.
+pub(crate) fn packed<T: Element>(matrix: &CompressedMatrix) -> TractResult<PackedB<Aligned<T>>> {
+    let (depth, columns) = (T::count(matrix.depth), matrix.rows);
+    let lanes = Tile::of(Vectors::detect()).lanes;
+    let mut elements = Aligned::new(T::default(), depth * columns.next_multiple_of(lanes));
+    for_each_panel(matrix, 0..columns, |of_panel, steps, panel| {
+        let stride = of_panel.len().next_multiple_of(lanes);
+        let place = of_panel.start * depth + steps.start * stride;
+        elements[place..][..panel.len()].copy_from_slice(panel);
+    })?;
+    Ok(PackedB { depth, columns, elements })
 }
 
 #[cfg(all(

@@ -162,9 +162,9 @@ impl OnPairs for PairsOfRow<'_> {
     fn run(self, isa: impl Bf16Pairs) {
         // As many as vectors of pairs.
         let (vectors, rest) = self.steps.as_chunks::<32>();
-        let (places, places_of_rest) = self.places.as_chunks_mut();
+        let (places, places_of_rest) = self.places.split_at_mut(16 * vectors.len());
         let vectors = vectors.as_flattened().as_chunks().0.as_chunks().0;
-        for (numbers, places) in vectors.iter().zip(places) {
+        for (numbers, places) in vectors.iter().zip(places.as_chunks_mut().0) {
             *places = isa.bf16_of_neighbours(numbers);
         }
         if !rest.is_empty() {

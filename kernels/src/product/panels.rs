@@ -134,14 +134,22 @@ impl<'a, T: Element> OperandA<&'a [T]> {
     }
 }
 
-/// How a factor of such elements is packed: where these are others than those of the matrix, they come to be as a matrix, if the loop of
-/// tiles takes that.
-fn packed_layout<T: Element>(tile: Tile) -> LayoutOfA {
+/// Rows of a multiple of so many elements are packed into panels: they are 4 KiB apart or a multiple of that, so that all lines of a tile
+/// have the same few places in the first-level cache. Others are faster where they are.
+pub(crate) const SAME_PLACE: usize = 1024;
+
+/// How a factor with so many elements in a row is packed. Where these are others than those of the matrix, they come to be as a matrix, if
+/// the loop of tiles takes that.
+fn packed_layout<T: Element>(depth: usize, tile: Tile) -> LayoutOfA {
     #[cfg(target_arch = "x86_64")]
-    if T::ALWAYS && tile.lanes == avx512::LANES && T::proof().is_some() {
+    if T::ALWAYS
+        && tile.lanes == avx512::LANES
+        && T::proof().is_some()
+        && !depth.is_multiple_of(SAME_PLACE)
+    {
         return LayoutOfA::Matrix;
     }
-    let _ = tile;
+    let _ = (depth, tile);
     LayoutOfA::Panels
 }
 
@@ -163,7 +171,7 @@ impl<T: Element> OperandA<Scratch<T>> {
         tile: Tile,
     ) -> OperandA<Scratch<T>> {
         let depth = T::count(steps);
-        let (elements, layout) = (Scratch::of(rows * depth), packed_layout::<T>(tile));
+        let (elements, layout) = (Scratch::of(rows * depth), packed_layout::<T>(depth, tile));
         OperandA { rows, depth, elements, layout }.filled(matrix, stride, steps, tile)
     }
 
@@ -175,7 +183,7 @@ impl<T: Element> OperandA<Scratch<T>> {
         tile: Tile,
     ) -> OperandA<Scratch<T>> {
         let depth = T::count(steps);
-        let layout = packed_layout::<T>(tile);
+        let layout = packed_layout::<T>(depth, tile);
         let mut elements = Scratch::of(rows * depth);
         let panel = (tile.rows * depth).max(1);
         let work = cost::PACKED.of(rows * steps);

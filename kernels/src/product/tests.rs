@@ -188,7 +188,9 @@ fn products_of_rounded_factors() {
     with_all_instructions(|instructions| {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
-        for (rows, columns, depth) in [(1, 50, 1), (13, 100, 777), (40, 33, 1024), (9, 48, 64)] {
+        for (rows, columns, depth) in
+            [(1, 50, 1), (13, 100, 777), (40, 33, 1024), (15, 33, 2048), (9, 48, 64)]
+        {
             let (a, b) = (fractions(rows * depth), fractions(columns * depth));
             let left = OperandA::<Scratch<Bf16Pair>>::pack_scratch(&a, depth, rows, depth, tile);
             let right = PackedB::<Aligned<Bf16Pair>>::pack(&b, true, depth, columns, tile);
@@ -204,7 +206,7 @@ fn products_of_rounded_factors() {
                 let (sum, sizes) = (terms.clone().sum::<f64>(), terms.map(f64::abs).sum::<f64>());
                 let error = (f64::from(*found) - sum).abs();
                 assert!(
-                    error <= 1e-6 * sizes,
+                    error <= 4e-6 * sizes,
                     "{found} for {sum}, {rows} {columns} {depth}, {instructions:?}"
                 );
             }

@@ -181,13 +181,18 @@ pub(super) fn rewrite_compressed(
     refuse_if!(!axes.transposed, "the rows of its weights must be what is summed");
     let layer = or_refuse!(Layer::of(model, node, axes, constant.shape())?);
     let matrix = or_refuse!(CompressedMatrix::new(constant, layer.width())?);
+    let (bias, activation) = (layer.bias.clone(), layer.activation);
     // They would be widened in each run.
+    let are_packed = [Format::F16, Format::BF16].contains(&matrix.format)
+        && layer.rows.is_some_and(|rows| rows > 1);
+    if let (true, Some(isa)) = (are_packed, session.bf16()) {
+        let op = FullyConnected::packed_in_bf16(&matrix, isa, bias, activation)?;
+        return layer.replaced_by(op);
+    }
     refuse_if!(
-        [Format::F16, Format::BF16].contains(&matrix.format)
-            && layer.rows.is_some_and(|rows| rows > 1),
+        are_packed,
         "there are several rows of data: its weights of 16 bits are packed as floats"
     );
-    let (bias, activation) = (layer.bias.clone(), layer.activation);
     let precision = session.precision(matrix.format);
     let op = FullyConnected::compressed(matrix, precision, bias, activation)?;
     layer.replaced_by(op)
