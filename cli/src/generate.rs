@@ -93,7 +93,7 @@ struct Options {
     /// Set a variable of the chat template, such as enable_thinking=false; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     template_variable: Vec<(String, Value)>,
-    /// Round neither activations in prefill nor the KV cache to 8 bits: slower, with more memory
+    /// Round neither the KV cache nor, in prefill, activations and weights: slower, with more memory
     #[arg(long)]
     exact: bool,
     #[command(flatten)]

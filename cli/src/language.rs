@@ -26,7 +26,7 @@ pub struct LanguageOptions {
     /// The tokens that decode is measured with, one by one; 0 for none
     #[arg(long, value_name = "N", default_value_t = 128)]
     decode: usize,
-    /// Leave activations and KV cache as they are, instead of rounding them to 8 bits
+    /// Leave activations, weights and KV cache as they are, instead of rounding them to 8 bits or bf16
     #[arg(long)]
     exact: bool,
 }

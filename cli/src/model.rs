@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, ValueEnum};
 use model_cases::{Case, Stage, StagedModel};
 use tract_openvino::kernels::threads::{default_threads, executor};
-use tract_openvino::kernels::{WithKernels, guard_downsamples};
+use tract_openvino::kernels::{
+    InferencePrecision, KernelsConfig, KernelsTransform, guard_downsamples,
+};
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{
@@ -728,6 +730,9 @@ pub struct OperatorOptions {
     /// Run on tract's own operators alone, without this project's kernels
     #[arg(long)]
     plain: bool,
+    /// Round the factors of products to bf16 where the processor multiplies such numbers, as OpenVINO does by default
+    #[arg(long, conflicts_with = "plain")]
+    fast: bool,
 }
 
 impl OperatorOptions {
@@ -740,8 +745,27 @@ impl OperatorOptions {
     pub fn prepare(&self, model: TypedModel) -> TractResult<Box<dyn Runnable>> {
         Ok(match self.plain {
             true => Box::new(model.into_optimized()?.into_runnable()?),
-            false => Box::new(model.into_runnable_with_kernels()?),
+            false => Box::new(self.kernels()?.runnable(model)?),
         })
+    }
+
+    /// The same as one of the stages of a model.
+    pub fn staged(&self, mut model: TypedModel) -> TractResult<StagedModel> {
+        if self.plain {
+            return Model::Typed(model).at(Stage::Optimized);
+        }
+        during("making the kernels model", || {
+            model.transform(&self.kernels()?)?;
+            StagedModel::from_typed(model, Stage::Optimized)
+        })
+    }
+
+    fn kernels(&self) -> TractResult<KernelsTransform> {
+        let mut config = KernelsConfig::default();
+        if self.fast {
+            config.inference_precision = InferencePrecision::Bf16;
+        }
+        KernelsTransform::new(config)
     }
 }
 

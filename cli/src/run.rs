@@ -50,9 +50,17 @@ pub struct Runnable {
 impl Runnable {
     /// Types a model, and takes it to a stage.
     pub fn new(model: Model, stage: Stage) -> TractResult<Runnable> {
+        Runnable::made_by(model, |typed| Model::Typed(typed).at(stage))
+    }
+
+    /// Types a model, and makes it ready to be run.
+    fn made_by(
+        model: Model,
+        make: impl Fn(TypedModel) -> TractResult<StagedModel>,
+    ) -> TractResult<Runnable> {
         let names = model.names()?;
         let typed = model.into_typed()?;
-        let optimized = Model::Typed(typed.clone()).at(stage)?;
+        let optimized = make(typed.clone())?;
         Ok(Runnable { names, typed, optimized })
     }
 
@@ -67,7 +75,7 @@ impl Runnable {
 struct Models<'a> {
     reading: &'a ReadingOptions,
     file: &'a Path,
-    stage: Stage,
+    operators: &'a OperatorOptions,
     /// The names of the inputs.
     names: Vec<String>,
     /// The latest, and the sizes that it is for, unless it is for all.
@@ -78,9 +86,9 @@ impl Models<'_> {
     fn new<'a>(
         reading: &'a ReadingOptions,
         file: &'a Path,
-        stage: Stage,
+        operators: &'a OperatorOptions,
     ) -> TractResult<Models<'a>> {
-        Ok(Models { reading, file, stage, names: input_names(file)?, latest: None })
+        Ok(Models { reading, file, operators, names: input_names(file)?, latest: None })
     }
 
     /// The model for these inputs. Its variables keep their values as long as it is the same model.
@@ -89,7 +97,7 @@ impl Models<'_> {
         let fits = |sizes: &Option<_>| sizes.as_ref().is_none_or(|sizes| *sizes == shapes);
         if !self.latest.as_ref().is_some_and(|(sizes, _)| fits(sizes)) {
             let load = |shapes: &_| self.reading.load_with(self.file, shapes);
-            let new = |model| Runnable::new(model, self.stage);
+            let new = |model| Runnable::made_by(model, |typed| self.operators.staged(typed));
             let (model, sized) = self.reading.read_for(&shapes, load, new)?;
             self.latest = Some((sized.then_some(shapes), model));
         }
@@ -107,7 +115,7 @@ impl Run {
         if self.inputs.are_given() || !has_data_sets(&self.model)? {
             let shapes = self.inputs.shapes()?;
             let load = |shapes: &_| self.reading.load_with(&file, shapes);
-            let new = |model| Runnable::new(model, self.operators.stage());
+            let new = |model| Runnable::made_by(model, |typed| self.operators.staged(typed));
             let (mut model, _) = self.reading.read_for(&shapes, load, new)?;
             let inputs = self.inputs.tensors(&model.typed, &model.names, &file)?;
             let outputs = model.run(&inputs)?;
@@ -120,7 +128,7 @@ impl Run {
         self.check_output(&case)?;
         writeln!(out, "{}", self.model.display())?;
         let mut differences = vec![];
-        let mut models = Models::new(&self.reading, &file, self.operators.stage())?;
+        let mut models = Models::new(&self.reading, &file, &self.operators)?;
         for (number, data_set) in case.data_sets.iter().enumerate() {
             writeln!(out, "test_data_set_{number}")?;
             let model = models.for_inputs(&data_set.inputs)?;

@@ -1063,6 +1063,12 @@ fn inspect_of_the_kernels_say_what_the_rules_made() {
     let close = ["run", model, "--atol", "1e-4"];
     let [plain, ours] = [&[&close[..], &["--plain"]].concat()[..], &close].map(succeed);
     assert!(plain.contains("matches output_0") && ours.contains("matches output_0"), "{plain}");
+    let fast = succeed(&["run", model, "--fast", "--atol", "0.1"]);
+    assert!(fast.contains("matches output_0"), "{fast}");
+    let text = succeed(&["bench", "models/token_picker", "--fast", "--time", "0.01"]);
+    assert!(text.contains("runs per second"), "{text}");
+    let error = fail(&["run", model, "--fast", "--plain"]);
+    assert!(error.contains("cannot be used with"), "{error}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use tract_core::internal::*;
 use tract_openvino_ir::document::Graph;
 use tract_openvino_ir::ir;
 use tract_openvino_kernels::{
-    CachePrecision, KernelsConfig, KernelsRunnable, KernelsState, KernelsTransform,
+    CachePrecision, InferencePrecision, KernelsConfig, KernelsRunnable, KernelsState, KernelsTransform,
 };
 
 use crate::config::ModelConfig;
@@ -65,10 +65,12 @@ const INPUTS: [(&str, Role, usize); 4] = [
 ];
 
 /// The kernels that text generation has by default, as OpenVINO does: in prefill, activations that meet int8 or int4 weights are
-/// rounded to 8 bits (dynamic quantization), and the KV cache is in u8. Logits differ a little from exact ones.
+/// rounded to 8 bits (dynamic quantization), and the factors of other products to bf16, where the processor multiplies such; and the
+/// KV cache is in u8. Logits differ a little from exact ones.
 pub fn rounding_kernels() -> KernelsTransform {
     let mut config = KernelsConfig::default();
     config.dynamic_quantization = true;
+    config.inference_precision = InferencePrecision::Bf16;
     config.kv_cache_precision = CachePrecision::U8;
     KernelsTransform::new(config).expect("all rules are there")
 }

@@ -8,8 +8,11 @@ use tract_core::ops::einsum::EinSum;
 
 use crate::checks::{expect_inputs, volume};
 use crate::cost;
-use crate::memory::{filled_output, floats, zero_output};
-use crate::product::{OperandA, Output, PARTS, PackedB, PackedGemm, Tile, UnpackedB, Vectors};
+use crate::isa::Bf16Isa;
+use crate::memory::{Scratch, filled_output, floats, zero_output};
+use crate::product::{
+    Bf16Pair, Element, OperandA, Output, PARTS, PackedB, PackedGemm, Tile, UnpackedB, Vectors,
+};
 use crate::strided::strides;
 use crate::threads::Division;
 
@@ -27,6 +30,8 @@ pub(crate) struct Contraction {
     /// element only, and so is that of the right factor, or its columns.
     summed: [usize; 2],
     pub batch: TVec<BatchAxis>,
+    /// Whether factors are rounded to bf16.
+    pub bf16: Option<Bf16Isa>,
 }
 
 /// An axis of the result that is neither rows nor columns, and where the factors have it.
@@ -93,7 +98,13 @@ impl Contraction {
             right: inputs[right],
             output,
         });
-        Some(Contraction { left, right, rows, columns, summed, batch: batch.collect() })
+        let (batch, bf16) = (batch.collect(), None);
+        Some(Contraction { left, right, rows, columns, summed, batch, bf16 })
+    }
+
+    /// The same, of factors that are rounded to bf16, or are not.
+    pub fn rounded_to(self, bf16: Option<Bf16Isa>) -> Contraction {
+        Contraction { bf16, ..self }
     }
 
     /// The axes of the right factor that have the columns and the steps of the sum.
@@ -293,6 +304,13 @@ impl_plain_op!(
 
 impl Contraction {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
+        match self.bf16 {
+            None => self.multiply::<f32>(&inputs),
+            Some(_) => self.multiply::<Bf16Pair>(&inputs),
+        }
+    }
+
+    fn multiply<T: Element>(&self, inputs: &[TValue]) -> TractResult<Tensor> {
         let (left, right) = (&inputs[self.left], &inputs[self.right]);
         let sizes = self.sizes(left.shape(), right.shape())?.with_rows_of_batch();
         let UnpackedB { depth, .. } = sizes.right;
@@ -307,12 +325,12 @@ impl Contraction {
         let multiply = |index: &[usize], rows: Range<usize>, output: &mut [f32]| {
             let first =
                 offset(index, &sizes.batch, |axis| axis.left) + rows.start * sizes.rows.left;
-            let packed =
-                OperandA::pack_scratch(&left[first..], sizes.rows.left, rows.len(), depth, tile);
+            let (left, stride) = (&left[first..], sizes.rows.left);
+            let left = OperandA::<Scratch<T>>::pack_scratch(left, stride, rows.len(), depth, tile);
             let first = offset(index, &sizes.batch, |axis| axis.right);
-            let right_packed = PackedB::pack_scratch(&right[first..], sizes.right, tile);
+            let right = PackedB::pack_scratch(&right[first..], sizes.right, tile);
             let output = Output::matrix(output, sizes.rows.output);
-            PackedGemm::of(packed.view(), right_packed.view(), output).run(vectors);
+            PackedGemm::of(left.view(), right.view(), output).run(vectors);
             Ok(())
         };
         let fill = |output: &mut [f32]| sizes.for_each(sizes.shares(ROWS), output, multiply);

@@ -8,10 +8,12 @@ use tract_core::internal::*;
 use crate::checks::expect_input_count;
 use crate::compressed::{self, CompressedMatrix, Precision};
 use crate::cost;
-use crate::memory::{filled_output, floats};
+use crate::isa::Bf16Isa;
+use crate::memory::{Aligned, filled_output, floats};
 use crate::product::activation::Activation;
 use crate::product::{
-    OperandA, Output, PARTS, PackedB, PackedGemm, Shares, Tile, Vectors, multiply_row_by_row,
+    Bf16Pair, Element, OperandA, Output, PARTS, PackedB, PackedGemm, Shares, Tile, Vectors,
+    multiply_row_by_row,
 };
 use crate::threads::Division;
 
@@ -33,12 +35,53 @@ pub(crate) struct FullyConnected {
 #[derive(Debug, Clone)]
 enum LayerWeights {
     /// The weights, packed for this machine.
-    Packed(Arc<PackedB>, Origin),
+    Packed(PackedWeights, Origin),
     /// The weights as they are in the model, a row for each column of the result. For one row of data, reading them is all that
     /// takes time, so packing them gains nothing.
     Transposed(Arc<Tensor>),
     /// Compressed weights, as they are in the model, too.
     Compressed(Arc<CompressedMatrix>, Precision),
+}
+
+/// In single precision, or rounded to bf16.
+#[derive(Debug, Clone)]
+enum PackedWeights {
+    F32(Arc<PackedB>),
+    Bf16(Arc<PackedB<Aligned<Bf16Pair>>>, Bf16Isa),
+}
+
+impl PackedWeights {
+    fn pack(
+        matrix: &[f32],
+        transposed: bool,
+        [depth, columns]: [usize; 2],
+        bf16: Option<Bf16Isa>,
+    ) -> PackedWeights {
+        let tile = Tile::of(Vectors::detect());
+        match bf16 {
+            None => {
+                PackedWeights::F32(PackedB::pack(matrix, transposed, depth, columns, tile).into())
+            }
+            Some(isa) => {
+                let packed = PackedB::pack(matrix, transposed, depth, columns, tile);
+                PackedWeights::Bf16(packed.into(), isa)
+            }
+        }
+    }
+
+    fn is_in_bf16(&self) -> bool {
+        matches!(self, PackedWeights::Bf16(..))
+    }
+}
+
+impl PartialEq for PackedWeights {
+    fn eq(&self, other: &PackedWeights) -> bool {
+        match (self, other) {
+            (PackedWeights::F32(a), PackedWeights::F32(b)) => Arc::ptr_eq(a, b) || a == b,
+            (PackedWeights::Bf16(a, _), PackedWeights::Bf16(b, _)) => Arc::ptr_eq(a, b) || a == b,
+            _ => false,
+        }
+    }
 }
 
 /// What was packed, which may be gone: layers that share their weights share them packed, too.
@@ -52,7 +95,7 @@ struct Origin {
 impl PartialEq for LayerWeights {
     fn eq(&self, other: &LayerWeights) -> bool {
         match (self, other) {
-            (LayerWeights::Packed(a, _), LayerWeights::Packed(b, _)) => Arc::ptr_eq(a, b) || a == b,
+            (LayerWeights::Packed(a, _), LayerWeights::Packed(b, _)) => a == b,
             (LayerWeights::Transposed(a), LayerWeights::Transposed(b)) => {
                 Arc::ptr_eq(a, b) || a == b
             }
@@ -73,6 +116,10 @@ impl_plain_op!(
             LayerWeights::Compressed(matrix, Precision::Dynamic) => {
                 format!(" {:?} with dynamic quantization", matrix.format)
             }
+            LayerWeights::Compressed(matrix, Precision::Bf16(_)) => {
+                format!(" {:?}, prompts in bf16", matrix.format)
+            }
+            LayerWeights::Packed(PackedWeights::Bf16(..), _) => " in bf16".to_string(),
             _ => String::new(),
         };
         let FullyConnected { depth, columns, activation, .. } = op;
@@ -82,29 +129,29 @@ impl_plain_op!(
 );
 
 impl FullyConnected {
-    /// `weights` is `[steps, columns]`, or transposed. `rows` is how many rows the data has, if that is known, and
-    /// `others` are operators of the same model.
+    /// `weights` is `[steps, columns]`, or transposed. `rows` is how many rows the data has, if that is known, `bf16` says whether the
+    /// factors are rounded to that, and `others` are operators of the same model.
     pub fn new<'a>(
         weights: &Arc<Tensor>,
         transposed: bool,
         bias: Vec<f32>,
         activation: Activation,
         rows: Option<usize>,
+        bf16: Option<Bf16Isa>,
         mut others: impl Iterator<Item = &'a FullyConnected>,
     ) -> TractResult<FullyConnected> {
         let &[first, second] = weights.shape() else { bail!("the weights are no matrix") };
         let (depth, columns) = if transposed { (second, first) } else { (first, second) };
         ensure!(depth > 0 && columns > 0, "the weights have no elements");
         ensure!(bias.len() == columns, "the bias has another size");
-        let weights = if transposed && rows == Some(1) {
+        let mut packed = || others.find_map(|other| other.packed(weights, transposed, bf16));
+        let weights = if transposed && rows == Some(1) && bf16.is_none() {
             LayerWeights::Transposed(weights.clone())
-        } else if let Some(packed) = others.find_map(|other| other.packed(weights, transposed)) {
+        } else if let Some(packed) = packed() {
             packed
         } else {
-            let tile = Tile::of(Vectors::detect());
-            let packed = PackedB::pack(floats(weights)?, transposed, depth, columns, tile);
             LayerWeights::Packed(
-                packed.into(),
+                PackedWeights::pack(floats(weights)?, transposed, [depth, columns], bf16),
                 Origin { tensor: Arc::downgrade(weights), transposed },
             )
         };
@@ -128,11 +175,36 @@ impl FullyConnected {
         })
     }
 
+    /// With compressed weights that come to be in bf16 at once.
+    pub fn packed_in_bf16(
+        matrix: &CompressedMatrix,
+        isa: Bf16Isa,
+        bias: Vec<f32>,
+        activation: Activation,
+    ) -> TractResult<FullyConnected> {
+        ensure!(bias.len() == matrix.rows, "the bias has another size");
+        let packed = PackedWeights::Bf16(compressed::packed(matrix)?.into(), isa);
+        let origin = Origin { tensor: Weak::new(), transposed: true };
+        Ok(FullyConnected {
+            depth: matrix.depth,
+            columns: matrix.rows,
+            weights: LayerWeights::Packed(packed, origin),
+            bias: bias.into(),
+            activation,
+        })
+    }
+
     /// The packed weights, if they are these.
-    fn packed(&self, tensor: &Arc<Tensor>, transposed: bool) -> Option<LayerWeights> {
-        let LayerWeights::Packed(_, origin) = &self.weights else { return None };
-        let is_same =
-            origin.tensor.as_ptr() == Arc::as_ptr(tensor) && origin.transposed == transposed;
+    fn packed(
+        &self,
+        tensor: &Arc<Tensor>,
+        transposed: bool,
+        bf16: Option<Bf16Isa>,
+    ) -> Option<LayerWeights> {
+        let LayerWeights::Packed(packed, origin) = &self.weights else { return None };
+        let is_same = origin.tensor.as_ptr() == Arc::as_ptr(tensor)
+            && origin.transposed == transposed
+            && packed.is_in_bf16() == bf16.is_some();
         is_same.then(|| self.weights.clone())
     }
 
@@ -152,54 +224,66 @@ impl FullyConnected {
 
     /// Multiplies rows, of which there are some.
     fn multiply(&self, data: &[f32], elements: &mut [f32]) -> TractResult<()> {
-        let FullyConnected { depth, columns, .. } = *self;
-        let count = elements.len() / columns;
         match &self.weights {
-            LayerWeights::Packed(weights, _) => {
-                let vectors = Vectors::detect();
-                let tile = Tile::of(vectors);
-                let product = |left: OperandA<&[f32]>, columns: Range<usize>, output: Output| {
-                    let (bias, activation) = (Some(&self.bias[..]), self.activation);
-                    let product = PackedGemm::of(left, weights.view(), output);
-                    PackedGemm { columns, bias, activation, ..product }.run(vectors);
-                    Ok(())
-                };
-                let products = elements.len().saturating_mul(depth);
-                let division = Division::of(cost::PRODUCT.of(products));
-                let threads = division.threads();
-                let rows_are_many = count >= MANY_ROWS * PARTS * threads;
-                let panels_are_few = columns.div_ceil(tile.columns) < threads;
-                if threads > 1 && (rows_are_many || panels_are_few) {
-                    // Threads share the rows.
-                    let part = count.div_ceil(PARTS * threads).next_multiple_of(tile.rows);
-                    return division.fill_rows(elements, part * columns, |first, output| {
-                        let count = output.len() / columns;
-                        let data = &data[first * part * depth..][..count * depth];
-                        let mut packed = None;
-                        let pack = || OperandA::pack_scratch(data, depth, count, depth, tile);
-                        let rows = OperandA::in_place(data, count, depth, tile)
-                            .unwrap_or_else(|| packed.insert(pack()).view());
-                        product(rows, 0..columns, Output::matrix(output, columns))
-                    });
-                }
-                let mut packed = None;
-                let pack = || OperandA::pack_on_threads(data, count, depth, tile);
-                let rows = OperandA::in_place(data, count, depth, tile)
-                    .unwrap_or_else(|| packed.insert(pack()).view());
-                let shares = Shares::of_product(&division, [count, columns]);
-                shares.for_each(elements, |share, output| {
-                    product(rows.part(share.rows), share.columns, output)
-                })
+            LayerWeights::Packed(PackedWeights::F32(weights), _) => {
+                self.multiply_packed(weights.view(), data, elements)
+            }
+            LayerWeights::Packed(PackedWeights::Bf16(weights, _), _) => {
+                self.multiply_packed(weights.view(), data, elements)
             }
             LayerWeights::Compressed(matrix, precision) => {
                 let (bias, activation) = (&self.bias, self.activation);
                 compressed::multiply(matrix, data, *precision, bias, activation, elements)
             }
             LayerWeights::Transposed(weights) => {
-                let weights = floats(weights)?;
+                let (weights, depth) = (floats(weights)?, self.depth);
                 multiply_row_by_row(data, weights, depth, &self.bias, self.activation, elements)
             }
         }
+    }
+
+    fn multiply_packed<T: Element>(
+        &self,
+        weights: PackedB<&[T]>,
+        data: &[f32],
+        elements: &mut [f32],
+    ) -> TractResult<()> {
+        let FullyConnected { depth, columns, .. } = *self;
+        let count = elements.len() / columns;
+        let vectors = Vectors::detect();
+        let tile = Tile::of(vectors);
+        let product = |left: OperandA<&[T]>, columns: Range<usize>, output: Output| {
+            let (bias, activation) = (Some(&self.bias[..]), self.activation);
+            let product = PackedGemm::of(left, weights, output);
+            PackedGemm { columns, bias, activation, ..product }.run(vectors);
+            Ok(())
+        };
+        let products = elements.len().saturating_mul(depth);
+        let division = Division::of(cost::PRODUCT.of(products));
+        let threads = division.threads();
+        let rows_are_many = count >= MANY_ROWS * PARTS * threads;
+        let panels_are_few = columns.div_ceil(tile.columns) < threads;
+        if threads > 1 && (rows_are_many || panels_are_few) {
+            // Threads share the rows.
+            let part = count.div_ceil(PARTS * threads).next_multiple_of(tile.rows);
+            return division.fill_rows(elements, part * columns, |first, output| {
+                let count = output.len() / columns;
+                let data = &data[first * part * depth..][..count * depth];
+                let mut packed = None;
+                let pack = || OperandA::pack_scratch(data, depth, count, depth, tile);
+                let rows = OperandA::in_place(data, count, depth, tile)
+                    .unwrap_or_else(|| packed.insert(pack()).view());
+                product(rows, 0..columns, Output::matrix(output, columns))
+            });
+        }
+        let mut packed = None;
+        let pack = || OperandA::pack_on_threads(data, count, depth, tile);
+        let rows = OperandA::in_place(data, count, depth, tile)
+            .unwrap_or_else(|| packed.insert(pack()).view());
+        let shares = Shares::of_product(&division, [count, columns]);
+        shares.for_each(elements, |share, output| {
+            product(rows.part(share.rows), share.columns, output)
+        })
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
@@ -219,7 +303,9 @@ mod tests {
     use tract_core::ops::einsum::EinSum;
 
     use super::*;
-    use crate::product::tests::{integers, with_all_vectors};
+    use crate::isa::Instructions;
+    use crate::isa::tests::with_all_instructions;
+    use crate::product::tests::{fractions, integers, rounded_to_bf16, with_all_vectors};
 
     fn matrix(shape: [usize; 2]) -> TractResult<Arc<Tensor>> {
         Ok(Tensor::from_shape(&shape, &integers(shape[0] * shape[1]))?.into_arc_tensor())
@@ -253,6 +339,7 @@ mod tests {
                                 bias.clone(),
                                 activation,
                                 known,
+                                None,
                                 std::iter::empty(),
                             );
                             let found = op.unwrap().eval(tvec!(data.clone().into()));
@@ -262,6 +349,51 @@ mod tests {
                     });
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Rounded weights and data, if the processor multiplies such numbers, against sums in double precision.
+    #[test]
+    fn weights_in_bf16() -> TractResult<()> {
+        for (rows, depth, columns) in [(1, 1, 1), (1, 70, 97), (7, 33, 48), (66, 405, 97)] {
+            let (data, numbers) = (fractions(rows * depth), fractions(depth * columns));
+            let bias = fractions(columns);
+            let [a, b] = [&data, &numbers]
+                .map(|it| it.iter().map(|it| f64::from(rounded_to_bf16(*it))).collect::<Vec<_>>());
+            let data = Tensor::from_shape(&[rows, depth], &data)?;
+            let weights = Tensor::from_shape(&[columns, depth], &numbers)?.into_arc_tensor();
+            let run = |known, bf16| {
+                let (bias, activation) = (bias.clone(), Activation::Identity);
+                let others = std::iter::empty();
+                let op =
+                    FullyConnected::new(&weights, true, bias, activation, known, bf16, others)?;
+                let nothing = op.eval(tvec!(Tensor::zero::<f32>(&[0, depth])?.into()))?;
+                assert_eq!(nothing.shape(), [0, columns]);
+                op.eval(tvec!(data.clone().into()))
+            };
+            with_all_instructions(|instructions| {
+                let bf16 = instructions.bf16();
+                for known in [Some(rows), None] {
+                    let found = run(known, bf16).unwrap();
+                    if bf16.is_none() {
+                        assert_eq!(found, run(known, None).unwrap());
+                        continue;
+                    }
+                    for (number, found) in floats(&found).unwrap().iter().enumerate() {
+                        let (row, column) = (number / columns, number % columns);
+                        let pairs = a[row * depth..][..depth].iter().zip(&b[column * depth..]);
+                        let terms = pairs.map(|(a, b)| a * b);
+                        let most = terms.clone().map(f64::abs).sum::<f64>();
+                        let expected = terms.sum::<f64>() + f64::from(bias[column]);
+                        let error = (f64::from(*found) - expected).abs();
+                        assert!(
+                            error <= 4e-6 * (most + 1.),
+                            "{found} for {expected}, {rows} {depth} {columns} {known:?}"
+                        );
+                    }
+                }
+            });
         }
         Ok(())
     }
@@ -276,17 +408,19 @@ mod tests {
         set_threading_element_threshold(0);
         let (depth, columns) = (3, 700);
         let weights = matrix([depth, columns])?;
-        let op = |known| {
+        let op = |known, bf16| {
             let (bias, activation) = (integers(columns), Activation::Identity);
-            FullyConnected::new(&weights, false, bias, activation, known, std::iter::empty())
+            FullyConnected::new(&weights, false, bias, activation, known, bf16, std::iter::empty())
         };
         for rows in [2 * MANY_ROWS, 2 * MANY_ROWS * PARTS - 1, 2 * MANY_ROWS * PARTS + 5] {
             let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth))?;
             let run = |op: &FullyConnected| op.eval(tvec!(data.clone().into()));
-            let op = op(Some(rows))?;
-            let expected = multithread_tract_scope(Executor::SingleThread, || run(&op))?;
-            let found = multithread_tract_scope(Executor::multithread(2), || run(&op))?;
-            assert_eq!(found, expected, "{rows} rows");
+            for bf16 in [None, Instructions::detect().bf16()] {
+                let op = op(Some(rows), bf16)?;
+                let expected = multithread_tract_scope(Executor::SingleThread, || run(&op))?;
+                let found = multithread_tract_scope(Executor::multithread(2), || run(&op))?;
+                assert_eq!(found, expected, "{rows} rows");
+            }
         }
         Ok(())
     }
@@ -294,19 +428,27 @@ mod tests {
     #[test]
     fn shared_weights_are_packed_once() -> TractResult<()> {
         let (weights, other) = (matrix([4, 4])?, matrix([4, 4])?);
-        let new = |weights: &Arc<Tensor>, transposed: bool, others: &[&FullyConnected]| {
+        let new_in = |bf16, weights: &Arc<Tensor>, transposed, others: &[&FullyConnected]| {
             let activation = Activation::Identity;
             let others = others.iter().copied();
-            FullyConnected::new(weights, transposed, vec![0.; 4], activation, None, others)
+            FullyConnected::new(weights, transposed, vec![0.; 4], activation, None, bf16, others)
+        };
+        let new = |weights: &Arc<Tensor>, transposed: bool, others: &[&FullyConnected]| {
+            new_in(None, weights, transposed, others)
         };
         let packed = |op: &FullyConnected| match &op.weights {
-            LayerWeights::Packed(packed, _) => Arc::as_ptr(packed),
+            LayerWeights::Packed(PackedWeights::F32(packed), _) => Arc::as_ptr(packed).cast::<()>(),
+            LayerWeights::Packed(PackedWeights::Bf16(packed, _), _) => Arc::as_ptr(packed).cast(),
             _ => panic!("they are packed"),
         };
         let first = new(&weights, false, &[])?;
         assert_eq!(packed(&first), packed(&new(&weights, false, &[&first])?));
         assert_ne!(packed(&first), packed(&new(&weights, true, &[&first])?));
         assert_ne!(packed(&first), packed(&new(&other, false, &[&first])?));
+        let bf16 = Instructions::detect().bf16();
+        let rounded = new_in(bf16, &weights, false, &[&first])?;
+        assert_eq!(packed(&first) != packed(&rounded), bf16.is_some());
+        assert_eq!(packed(&rounded), packed(&new_in(bf16, &weights, false, &[&first, &rounded])?));
         Ok(())
     }
 
@@ -318,6 +460,7 @@ mod tests {
             false,
             vec![0.; 5],
             activation,
+            None,
             None,
             [].into_iter(),
         )?;

@@ -6,7 +6,7 @@ use tract_core::internal::*;
 
 use crate::checks::{check_volume, expect_inputs, listed};
 use crate::cost;
-use crate::memory::floats;
+use crate::memory::{Scratch, floats};
 use crate::product::activation::Activation;
 use crate::product::{
     OperandA, PackedB, PackedGemm, Shares, Tile, UnpackedB, Vectors, multiply_row_by_row,
@@ -71,7 +71,7 @@ fn many_rows(data: &[f32], depth: usize, matrix: &[f32], output: &mut [f32]) -> 
     let vectors = Vectors::detect();
     let tile = Tile::of(vectors);
     let division = Division::of(cost::PRODUCT.of(output.len().saturating_mul(depth)));
-    let rows = OperandA::pack_on_threads(data, count, depth, tile);
+    let rows = OperandA::<Scratch>::pack_on_threads(data, count, depth, tile);
     Shares::of_product(&division, [count, columns]).for_each(output, |share, output| {
         // Each share packs its columns.
         let range = share.columns;

@@ -65,6 +65,7 @@
 //! |---|---|---|
 //! | GEMM | `C = A B`; GEMV where `A` is one row | `PackedGemm`, `GemmBlock`, `Gemv` in `product/` |
 //! | operands A and B | the left and the right factor of a GEMM | `OperandA`, `PackedB` in `product/panels.rs` |
+//! | element | what operands consist of: a number in single precision, or two steps of a sum in bf16 | `Element` in `product/element.rs` |
 //! | packing | copying an operand into the order in which it is read | `pack` of both, `PackedFilters::pack` in `quantized/product.rs` |
 //! | panel | rows of A, or columns of B, that are packed together | `product/panels.rs` |
 //! | tile | sums of C that stay in registers; bytes in a register of AMX; words that meet digits | `Tile` in `product/panels.rs`, `quantized/amx.rs`, `DigitTile` in `compressed/nibbles/` |
@@ -147,8 +148,8 @@ pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
 pub use strided::Run;
 pub use take::take_runs;
 pub use transform::{
-    Decision, KernelsConfig, KernelsTransform, Movement, Outcome, Phase, RegisteredMovement,
-    Rewrite, Rule, Session,
+    Decision, InferencePrecision, KernelsConfig, KernelsTransform, Movement, Outcome, Phase,
+    RegisteredMovement, Rewrite, Rule, Session,
 };
 
 /// The examples of the README run as tests.

@@ -1,6 +1,7 @@
 //! Memory of outputs, and what a thread uses again. It is not filled with zeros before it is written.
 
 use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
@@ -154,13 +155,21 @@ const MOST_KEPT: usize = 2 * MOST;
 ///
 /// The thread keeps the memory: new memory would be filled with zeros, by the system or by the program.
 #[derive(Debug)]
-pub(crate) struct Scratch(Aligned<f32>);
+pub(crate) struct Scratch<T = f32>(Aligned<f32>, PhantomData<T>);
 
 impl Scratch {
     /// So many numbers.
     pub fn new(count: usize) -> Scratch {
+        Scratch::of(count)
+    }
+}
+
+impl<T> Scratch<T> {
+    /// So many elements, which have the size of numbers.
+    pub fn of(count: usize) -> Scratch<T> {
+        const { assert!(size_of::<T>() == size_of::<f32>()) };
         if count == 0 {
-            return Scratch(Aligned::default());
+            return Scratch(Aligned::default(), PhantomData);
         }
         let mut memory = KEPT.with_borrow_mut(|kept| {
             // The smallest that is large enough, or the largest, which grows.
@@ -173,11 +182,11 @@ impl Scratch {
             // Whoever reads what he has not written notices.
             memory.fill(f32::NAN);
         }
-        Scratch(memory)
+        Scratch(memory, PhantomData)
     }
 }
 
-impl Drop for Scratch {
+impl<T> Drop for Scratch<T> {
     fn drop(&mut self) {
         let memory = std::mem::take(&mut self.0);
         if (1..=MOST).contains(&memory.room()) {
@@ -195,17 +204,17 @@ impl Drop for Scratch {
     }
 }
 
-impl Deref for Scratch {
-    type Target = [f32];
+impl<T: Pod> Deref for Scratch<T> {
+    type Target = [T];
 
-    fn deref(&self) -> &[f32] {
-        &self.0
+    fn deref(&self) -> &[T] {
+        cast_slice(&self.0)
     }
 }
 
-impl DerefMut for Scratch {
-    fn deref_mut(&mut self) -> &mut [f32] {
-        &mut self.0
+impl<T: Pod> DerefMut for Scratch<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        cast_slice_mut(&mut self.0)
     }
 }
 

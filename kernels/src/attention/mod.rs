@@ -18,8 +18,8 @@ use crate::isa::Instructions;
 use crate::memory::{Scratch, filled_output, floats, zero_output};
 use crate::product::activation::Activation;
 use crate::product::{
-    Addend, GemmBlock, OperandA, OperandB, Output, PackedB, PackedBatchOfB, PackedGemm, Tile,
-    UnpackedB, Vectors, parts,
+    Addend, Bf16Pair, Element, GemmBlock, OperandA, OperandB, Output, PackedB, PackedBatchOfB,
+    PackedGemm, Tile, UnpackedB, Vectors, parts,
 };
 use crate::strided::broadcast_strides;
 use codes::UnpackPage;
@@ -56,7 +56,7 @@ const SCORES: usize = 1 << 15;
 /// So many queries, or fewer, meet all keys at once.
 const FEW: usize = 16;
 
-/// So many rows, or fewer, are multiplied before the next page comes from memory.
+/// So many rows, or fewer, are multiplied before the next page comes from memory. They are never rounded.
 const WAITING: usize = 8;
 
 /// Threads share queries in parts of so many or more; the last part may have fewer.
@@ -110,25 +110,26 @@ enum KeysOrValues<'a> {
 }
 
 /// Keys or values of one sequence, in panels: some positions, and the next ones.
-enum PackedKeysOrValues<'a> {
-    Shared(&'a [f32]),
+enum PackedKeysOrValues<'a, T> {
+    Shared(&'a [T]),
+    /// Those of elements that are numbers.
     Pages(&'a [Page], PageLayout),
-    /// The numbers of pages of so many elements, which have codes; or of a tensor, which is one.
-    Own(Scratch, usize),
+    /// The elements of pages of so many each, which were made of others; or of a tensor, which is one.
+    Own(Scratch<T>, usize),
 }
 
 impl<'a> KeysOrValues<'a> {
     /// Those of the sequence that begins with an element, for so many queries, which see so many positions of it: packed now, unless
     /// threads share them.
-    fn pack(
+    fn pack<T: Element>(
         self,
-        shared: Option<&'a PackedBatchOfB>,
+        shared: Option<&'a PackedBatchOfB<T>>,
         of: UnpackedB,
         begin: usize,
         queries: usize,
         count: usize,
         tile: Tile,
-    ) -> PackedKeysOrValues<'a> {
+    ) -> PackedKeysOrValues<'a, T> {
         let pages = match (shared, self) {
             (Some(shared), _) => return PackedKeysOrValues::Shared(shared.elements(begin)),
             (None, KeysOrValues::Tensor(elements)) => {
@@ -139,76 +140,87 @@ impl<'a> KeysOrValues<'a> {
         };
         let (pages, layout) = (pages.sequence(begin), pages.layout);
         let pages = &pages[..count.div_ceil(layout.room())];
-        if queries <= WAITING || layout.format.precision == CachePrecision::F32 {
+        let are_numbers = layout.format.precision == CachePrecision::F32;
+        if T::STEPS == 1 && (queries <= WAITING || are_numbers) {
             return PackedKeysOrValues::Pages(pages, layout);
         }
-        let size = layout.page_size();
-        let mut numbers = Scratch::new(pages.len() * size);
-        for (page, numbers) in pages.iter().zip(numbers.chunks_mut(size)) {
-            if let PageContents::Codes(codes) = page.contents(layout) {
-                Instructions::detect().run(UnpackPage { codes, numbers });
+        let size = layout.page_size::<T>();
+        let mut packed = Scratch::of(pages.len() * size);
+        let mut room = Scratch::new(layout.page_size::<f32>());
+        for (page, packed) in pages.iter().zip(packed.chunks_mut(size)) {
+            match page.contents(layout) {
+                PageContents::Numbers(panels) => layout.convert(panels, packed),
+                PageContents::Codes(codes) => match T::as_numbers(packed) {
+                    Some(numbers) => Instructions::detect().run(UnpackPage { codes, numbers }),
+                    None => {
+                        Instructions::detect().run(UnpackPage { codes, numbers: &mut room });
+                        layout.convert(&room, packed);
+                    }
+                },
             }
         }
-        PackedKeysOrValues::Own(numbers, size)
+        PackedKeysOrValues::Own(packed, size)
     }
 }
 
-impl PackedKeysOrValues<'_> {
+impl<T: Element> PackedKeysOrValues<'_, T> {
     /// Memory for the numbers of a page that has codes.
     fn buffer(&self) -> Scratch {
         match self {
             PackedKeysOrValues::Pages(_, layout)
                 if layout.format.precision == CachePrecision::U8 =>
             {
-                Scratch::new(layout.page_size())
+                Scratch::new(layout.page_size::<f32>())
             }
             _ => Scratch::new(0),
         }
     }
 
-    fn page<'s>(&'s self, number: usize, buffer: &'s mut [f32]) -> &'s [f32] {
-        match self {
-            PackedKeysOrValues::Shared(elements) => elements,
-            PackedKeysOrValues::Own(numbers, size) => &numbers[number * size..],
-            PackedKeysOrValues::Pages(pages, layout) => match pages[number].contents(*layout) {
-                PageContents::Numbers(panels) => panels,
-                PageContents::Codes(codes) => {
-                    let next = pages.get(number + 1).map(|page| page.contents(*layout));
-                    if let Some(PageContents::Codes(next)) = next {
-                        next.ask();
-                    }
-                    Instructions::detect().run(UnpackPage { codes, numbers: buffer });
-                    buffer
+    fn page<'s>(&'s self, number: usize, buffer: &'s mut [f32]) -> &'s [T] {
+        let (pages, layout) = match self {
+            PackedKeysOrValues::Shared(elements) => return elements,
+            PackedKeysOrValues::Own(elements, size) => return &elements[number * size..],
+            PackedKeysOrValues::Pages(pages, layout) => (pages, layout),
+        };
+        let numbers = match pages[number].contents(*layout) {
+            PageContents::Numbers(panels) => panels,
+            PageContents::Codes(codes) => {
+                let next = pages.get(number + 1).map(|page| page.contents(*layout));
+                if let Some(PageContents::Codes(next)) = next {
+                    next.ask();
                 }
-            },
-        }
+                Instructions::detect().run(UnpackPage { codes, numbers: buffer });
+                buffer
+            }
+        };
+        T::as_they_are(numbers).expect("other elements are packed before")
     }
 
     /// The page after this one, if so many rows wait for the memory.
-    fn next(&self, number: usize, rows: usize) -> Option<&[f32]> {
+    fn next(&self, number: usize, rows: usize) -> Option<&[T]> {
         let PackedKeysOrValues::Pages(pages, layout) = self else { return None };
         let next = pages.get(number + 1).filter(|_| rows <= WAITING)?;
         match next.contents(*layout) {
-            PageContents::Numbers(panels) => Some(panels),
+            PageContents::Numbers(panels) => T::as_they_are(panels),
             PageContents::Codes(_) => None,
         }
     }
 }
 
 /// What the queries of one sequence meet.
-struct Sequence<'a> {
-    keys: PackedKeysOrValues<'a>,
-    values: PackedKeysOrValues<'a>,
-    /// How many positions a page has room for.
+struct Sequence<'a, T> {
+    keys: PackedKeysOrValues<'a, T>,
+    values: PackedKeysOrValues<'a, T>,
+    /// How many positions a page has room for: those of a page begin with an element of the weights.
     page: usize,
-    /// The number of elements of a key, and of a value.
+    /// How long a key is, in elements of products, and a value, in numbers.
     depth: usize,
     width: usize,
     vectors: Vectors,
     tile: Tile,
 }
 
-impl Sequence<'_> {
+impl<T: Element> Sequence<'_, T> {
     /// The numbers of the pages up to a position, and the positions of each.
     fn pages(&self, count: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
         let begins = (0..count).step_by(self.page).enumerate();
@@ -216,7 +228,7 @@ impl Sequence<'_> {
     }
 
     /// The products of queries and the first keys. There may be some more in a row than keys.
-    fn scores(&self, queries: OperandA<&[f32]>, count: usize, scores: &mut [f32], stride: usize) {
+    fn scores(&self, queries: OperandA<&[T]>, count: usize, scores: &mut [f32], stride: usize) {
         let mut buffer = self.keys.buffer();
         for (number, positions) in self.pages(count) {
             // Of whole panels: a part of one would be read as a narrower one. Keys of tensors end with a panel of their own.
@@ -230,34 +242,33 @@ impl Sequence<'_> {
         }
     }
 
-    /// The products of weights of the first values and these.
-    fn values(&self, weights: OperandA<&[f32]>, output: &mut [f32], stride: usize) {
-        let count = weights.depth;
+    /// The products of weights of so many of the first values and these.
+    fn values(&self, weights: OperandA<&[T]>, count: usize, output: &mut [f32], stride: usize) {
         let mut buffer = self.values.buffer();
+        let depth = T::count(self.page);
         for (number, positions) in self.pages(count) {
             let elements = self.values.page(number, &mut buffer);
             let next = self.values.next(number, weights.rows);
+            let before = positions.start / T::STEPS;
             for first in (0..self.width).step_by(self.tile.columns) {
                 let columns = (self.width - first).min(self.tile.columns);
-                let panels = &elements[first * self.page..];
-                for steps in parts(positions.len()) {
-                    let begin = steps.start;
-                    let steps = positions.start + steps.start..positions.start + steps.end;
+                let panels = &elements[first * depth..];
+                for steps in parts(T::count(positions.len())) {
                     self.vectors.run(GemmBlock {
                         left: weights,
                         right: OperandB::Packed {
                             panels,
-                            begin,
-                            depth: self.page,
-                            next: next.map(|next| &next[first * self.page..]),
+                            begin: steps.start,
+                            depth,
+                            next: next.map(|next| &next[first * depth..]),
                         },
                         rows: 0..weights.rows,
                         columns,
-                        depth: count,
+                        depth: weights.depth,
                         output: Output::matrix(&mut output[first..], stride),
                         addend: Addend::Zero,
                         activation: Activation::Identity,
-                        steps,
+                        steps: before + steps.start..before + steps.end,
                     });
                 }
             }
@@ -302,6 +313,14 @@ type OfScores<'a> = (usize, &'a AxisStrides);
 
 impl Attention {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
+        let queries = inputs[self.scores.left].shape()[self.scores.rows[0]];
+        match self.scores.bf16 {
+            Some(_) if queries > WAITING => self.attend::<Bf16Pair>(&inputs),
+            _ => self.attend::<f32>(&inputs),
+        }
+    }
+
+    fn attend<T: Element>(&self, inputs: &[TValue]) -> TractResult<Tensor> {
         let [keys, values] = self.keys_and_values().map(|slot| &inputs[slot]);
         let queries = &inputs[self.scores.left];
         let scores = self.scores.sizes(queries.shape(), keys.shape())?;
@@ -408,7 +427,7 @@ impl Attention {
                 keys: of_keys,
                 values: of_values,
                 page,
-                depth,
+                depth: T::count(depth),
                 width: sizes.right.columns,
                 vectors,
                 tile,
@@ -432,7 +451,13 @@ impl Attention {
                     part.fill(0.);
                 }
                 let queries = from(queries, first * rows.1.left);
-                let left = OperandA::pack_scratch(queries, rows.1.left, count_rows, depth, tile);
+                let left = OperandA::<Scratch<T>>::pack_scratch(
+                    queries,
+                    rows.1.left,
+                    count_rows,
+                    depth,
+                    tile,
+                );
                 sequence.scores(left.view(), visible, &mut part, stride);
                 vectors.run(SoftmaxOfScores {
                     scores: &mut part[..count_rows * stride],
@@ -444,7 +469,7 @@ impl Attention {
                 });
                 let weights = OperandA::pack_scratch(&part, stride, count_rows, visible, tile);
                 let output = &mut output[(first - of_output.start) * sizes.rows.output..];
-                sequence.values(weights.view(), output, sizes.rows.output);
+                sequence.values(weights.view(), visible, output, sizes.rows.output);
             }
             Ok(())
         };

@@ -14,7 +14,7 @@ use tract_core::tract_data::internal::{PlainStorage, TensorStorage};
 
 use super::codes::{CodeRange, PageCodes};
 use crate::checks::{checked_volume, ensure_allocatable, expect_input_count, listed};
-use crate::product::{Tile, Vectors};
+use crate::product::{Element, Tile, Vectors, convert_panel};
 
 const OPERATOR: &str = "AppendToPages";
 
@@ -112,19 +112,42 @@ impl PageLayout {
         32usize.next_multiple_of(self.tile.columns)
     }
 
-    /// The elements of a page.
-    pub fn page_size(self) -> usize {
+    /// How many elements a page has.
+    pub fn page_size<T: Element>(self) -> usize {
         match self.format.factor {
-            PagedFactor::Keys => self.room() * self.width,
-            PagedFactor::Values => self.room() * self.width.next_multiple_of(self.tile.lanes),
+            PagedFactor::Keys => self.room() * T::count(self.width),
+            PagedFactor::Values => {
+                T::count(self.room()) * self.width.next_multiple_of(self.tile.lanes)
+            }
+        }
+    }
+
+    /// Makes a page of other elements.
+    pub fn convert<T: Element>(self, numbers: &[f32], page: &mut [T]) {
+        let (width, columns) = (self.width, self.tile.columns);
+        match self.format.factor {
+            PagedFactor::Keys => {
+                let panels = page.chunks_exact_mut(columns * T::count(width));
+                for (numbers, panel) in numbers.chunks_exact(columns * width).zip(panels) {
+                    convert_panel(numbers, columns, panel);
+                }
+            }
+            PagedFactor::Values => {
+                let (room, depth) = (self.room(), T::count(self.room()));
+                for first in (0..width).step_by(columns) {
+                    let columns = self.columns_of_values(first);
+                    let numbers = &numbers[first * room..][..columns * room];
+                    convert_panel(numbers, columns, &mut page[first * depth..][..columns * depth]);
+                }
+            }
         }
     }
 
     /// How many numbers a page is kept as, and how many codes.
     fn sizes(self) -> (usize, usize) {
         match self.format.precision {
-            CachePrecision::F32 => (self.page_size(), 0),
-            CachePrecision::U8 => (2 * self.room(), self.page_size()),
+            CachePrecision::F32 => (self.page_size::<f32>(), 0),
+            CachePrecision::U8 => (2 * self.room(), self.page_size::<f32>()),
         }
     }
 
@@ -235,9 +258,9 @@ impl Page {
 
     pub fn contents(&self, layout: PageLayout) -> PageContents<'_> {
         match layout.format.precision {
-            CachePrecision::F32 => {
-                PageContents::Numbers(&self.memory.numbers[self.number * layout.page_size()..])
-            }
+            CachePrecision::F32 => PageContents::Numbers(
+                &self.memory.numbers[self.number * layout.page_size::<f32>()..],
+            ),
             CachePrecision::U8 => {
                 let (numbers, codes) = self.kept(layout);
                 let (least, scale) = numbers.split_at(layout.room());

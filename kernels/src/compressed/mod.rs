@@ -2,7 +2,7 @@
 //! perhaps a zero point, for each row of the matrix or for each group of neighbours in a row.
 //!
 //! The codes are read as the file has them, a row for each column of the result, and become numbers in registers. Products are those of
-//! single precision, unless [`Precision::Dynamic`] is asked for: nothing is rounded but products and sums, or what `digits.rs` says in
+//! single precision, unless [`Precision::Dynamic`] or [`Precision::Bf16`] is asked for: nothing is rounded but products and sums, or what `digits.rs` says in
 //! their place.
 //!
 //! * `constant.rs` has what a reader puts into a model;
@@ -43,4 +43,4 @@ pub use constant::{DequantizedConst, combine};
 pub use format::Format;
 
 pub(crate) use matrix::CompressedMatrix;
-pub(crate) use product::{Precision, multiply};
+pub(crate) use product::{Precision, multiply, packed};

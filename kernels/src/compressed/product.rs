@@ -12,15 +12,16 @@ use super::wasm::CodeDigits;
 #[cfg(target_arch = "x86_64")]
 use super::{bytes::ByteDigits, dynamic, nibbles::NibbleDigits};
 use crate::cost;
-use crate::isa::Instructions;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx2, Avx512Vnni, Isa};
-use crate::memory::Scratch;
+use crate::isa::{Bf16Isa, Instructions};
+use crate::memory::{Aligned, Scratch};
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
-    Addend, GemmBlock, OperandA, OperandB, Output, PARTS, STEPS, Share, Shares, Tile, Vectors,
+    Addend, Bf16Pair, Element, GemmBlock, OperandA, OperandB, Output, PARTS, PackedB, SAME_PLACE,
+    STEPS, Share, Shares, Tile, Vectors, convert_panel,
 };
 use crate::threads::Division;
 
@@ -31,18 +32,16 @@ pub(super) const FEW_ROWS: usize = 6;
 const ROWS_AT_ONCE: usize = 64;
 
 /// What rows of data may be rounded to. A few rows are never rounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum Precision {
     /// They are not rounded: products are as good as in single precision.
     #[default]
     Exact,
     /// Bytes with a scale for each group of 32 neighbours, where the codes are integers, and the processor has AVX-512 with VNNI.
     Dynamic,
+    /// bf16, and so are panels of the matrix.
+    Bf16(Bf16Isa),
 }
-
-/// Rows of a multiple of so many numbers are packed: they are 4 KiB apart or a multiple of that, so that all lines of a tile have the same
-/// few places in the first-level cache. Others are faster where they are.
-const SAME_PLACE: usize = 1024;
 
 /// Multiplies rows of data, of `depth` numbers each, with the transpose of a matrix. The output has a number for each row of the
 /// matrix in a row.
@@ -76,12 +75,18 @@ pub(crate) fn multiply(
             product.run(lanes, output)
         });
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = precision;
+    if let Precision::Bf16(_) = precision {
+        let tile = Tile::of(Vectors::detect());
+        let data = OperandA::<Scratch<Bf16Pair>>::pack_on_threads(data, rows, matrix.depth, tile);
+        return shares.for_each(output, |share, output| {
+            let data = data.part(share.rows);
+            multiply_panels(matrix, data, share.columns, bias, activation, output)
+        });
+    }
     let vectors = Vectors::detect();
     let tile = Tile::of(vectors);
     let mut packed = None;
-    let pack = || OperandA::pack_on_threads(data, rows, matrix.depth, tile);
+    let pack = || OperandA::<Scratch>::pack_on_threads(data, rows, matrix.depth, tile);
     let data = OperandA::in_place(data, rows, matrix.depth, tile)
         .filter(|_| !matrix.depth.is_multiple_of(SAME_PLACE))
         .unwrap_or_else(|| packed.insert(pack()).view());
@@ -251,19 +256,45 @@ impl PreparedRows<'_> {
 }
 
 /// Some columns of the product, panel by panel.
-fn multiply_panels(
+fn multiply_panels<T: Element>(
     matrix: &CompressedMatrix,
-    data: OperandA<&[f32]>,
+    data: OperandA<&[T]>,
     columns: Range<usize>,
     bias: &[f32],
     activation: Activation,
     mut output: Output,
 ) -> TractResult<()> {
-    let (vectors, instructions) = (Vectors::detect(), Instructions::detect());
-    let tile = Tile::of(vectors);
+    let vectors = Vectors::detect();
+    for_each_panel(matrix, columns.clone(), |of_panel, steps, panels| {
+        vectors.run(GemmBlock {
+            left: data,
+            right: OperandB::Packed { panels, begin: 0, depth: steps.len(), next: None },
+            rows: 0..data.rows,
+            columns: of_panel.len(),
+            depth: T::count(matrix.depth),
+            output: output.skip_columns(of_panel.start - columns.start),
+            addend: Addend::OfColumns(&bias[of_panel]),
+            activation,
+            steps,
+        });
+    })
+}
+
+/// Calls a function with panels of the matrix, as operand `B`: the columns of the product, some steps of elements, and these.
+fn for_each_panel<T: Element>(
+    matrix: &CompressedMatrix,
+    columns: Range<usize>,
+    mut each: impl FnMut(Range<usize>, Range<usize>, &[T]),
+) -> TractResult<()> {
+    let instructions = Instructions::detect();
+    let tile = Tile::of(Vectors::detect());
     let bytes = matrix.bytes()?;
     let mut parameters = GroupParameters::default();
     let mut panel = Scratch::new(tile.columns * STEPS);
+    let mut room = Scratch::of(match T::as_they_are(&[]) {
+        Some(_) => 0,
+        None => T::count(panel.len()),
+    });
     for first in columns.clone().step_by(tile.columns) {
         let width = (columns.end - first).min(tile.columns);
         let stride = width.next_multiple_of(tile.lanes);
@@ -283,25 +314,31 @@ fn multiply_panels(
                 stride,
                 panel: &mut panel,
             });
-            vectors.run(GemmBlock {
-                left: data,
-                right: OperandB::Packed {
-                    panels: &panel[..stride * steps.len()],
-                    begin: 0,
-                    depth: steps.len(),
-                    next: None,
-                },
-                rows: 0..data.rows,
-                columns: width,
-                depth: matrix.depth,
-                output: output.skip_columns(first - columns.start),
-                addend: Addend::OfColumns(&bias[first..first + width]),
-                activation,
-                steps,
+            let numbers = &panel[..stride * steps.len()];
+            let elements = T::as_they_are(numbers).unwrap_or_else(|| {
+                let room = &mut room[..stride * T::count(steps.len())];
+                convert_panel(numbers, stride, room);
+                room
             });
+            // Parts of several begin with a whole one.
+            let steps = steps.start / T::STEPS..T::count(steps.end);
+            each(first..first + width, steps, elements);
         }
     }
     Ok(())
+}
+
+/// All of a matrix as operand `B`.
+pub(crate) fn packed<T: Element>(matrix: &CompressedMatrix) -> TractResult<PackedB<Aligned<T>>> {
+    let (depth, columns) = (T::count(matrix.depth), matrix.rows);
+    let lanes = Tile::of(Vectors::detect()).lanes;
+    let mut elements = Aligned::new(T::default(), depth * columns.next_multiple_of(lanes));
+    for_each_panel(matrix, 0..columns, |of_panel, steps, panel| {
+        let stride = of_panel.len().next_multiple_of(lanes);
+        let place = of_panel.start * depth + steps.start * stride;
+        elements[place..][..panel.len()].copy_from_slice(panel);
+    })?;
+    Ok(PackedB { depth, columns, elements })
 }
 
 #[cfg(all(

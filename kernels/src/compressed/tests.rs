@@ -6,8 +6,9 @@ use tract_core::internal::*;
 use super::format::Format;
 use super::product::FEW_ROWS;
 use super::{CompressedMatrix, DequantizedConst, Precision, multiply};
+use crate::isa::Instructions;
 use crate::product::activation::Activation;
-use crate::product::tests::with_all_vectors;
+use crate::product::tests::{rounded_to_bf16, with_all_vectors};
 
 const FORMATS: [Format; 6] =
     [Format::F16, Format::BF16, Format::I8, Format::U8, Format::I4, Format::U4];
@@ -93,6 +94,9 @@ impl CompressedCase {
     fn check(&self) {
         self.check_with(Precision::Exact);
         self.check_with(Precision::Dynamic);
+        if let Some(isa) = Instructions::detect().bf16() {
+            self.check_with(Precision::Bf16(isa));
+        }
     }
 
     /// What data is multiplied, as its documentation says.
@@ -112,7 +116,7 @@ impl CompressedCase {
         let constant = self.constant().unwrap();
         let weights = constant.value().unwrap();
         let weights = weights.try_as_plain_ram().unwrap();
-        let weights = weights.as_slice::<f32>().unwrap();
+        let mut weights = weights.as_slice::<f32>().unwrap().to_vec();
         let matrix = CompressedMatrix::new(&constant, self.rows).unwrap().unwrap();
         let mut data: Vec<f32> = self.floats(4).take(self.data_rows * self.depth()).collect();
         if self.is_tiny_first {
@@ -128,6 +132,9 @@ impl CompressedCase {
             && has_bytes()
         {
             data = self.data_in_bytes(&data);
+        }
+        if matches!(precision, Precision::Bf16(_)) && self.data_rows > FEW_ROWS {
+            data.iter_mut().chain(&mut weights).for_each(|it| *it = rounded_to_bf16(*it));
         }
         for (place, found) in output.iter().enumerate() {
             let (of_data, row) = (place / self.rows, place % self.rows);
@@ -149,10 +156,7 @@ impl CompressedCase {
 /// Whether the selected vectors multiply bytes.
 fn has_bytes() -> bool {
     #[cfg(target_arch = "x86_64")]
-    let has_bytes = {
-        use crate::isa::Instructions;
-        Instructions::detect().avx512_vnni().is_some()
-    };
+    let has_bytes = Instructions::detect().avx512_vnni().is_some();
     #[cfg(not(target_arch = "x86_64"))]
     let has_bytes = false;
     has_bytes

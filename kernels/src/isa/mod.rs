@@ -35,7 +35,8 @@ pub(crate) use portable::{Portable, ROUNDER, limited, nearest, rounded};
 pub(crate) use wasm::{Simd128, both, widened};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{
-    Amx, Avx2, Avx256, Avx512, Avx512Vnni, AvxVnni, transpose_halves, transpose_quarters,
+    Amx, Avx2, Avx256, Avx512, Avx512Bf16, Avx512Vnni, AvxVnni, transpose_halves,
+    transpose_quarters,
 };
 
 /// The instructions of the machine. Each is better than those before it.
@@ -54,7 +55,10 @@ pub(crate) enum Instructions {
     /// 512 bits, with VNNI.
     #[cfg(target_arch = "x86_64")]
     Avx512Vnni(Avx512Vnni),
-    /// 512 bits, with VNNI, and tiles for products.
+    /// 512 bits, with VNNI, and products of bf16.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Bf16(Avx512Bf16),
+    /// 512 bits, with VNNI and bf16, and tiles for products.
     #[cfg(target_arch = "x86_64")]
     Amx(Amx),
     /// Pairs of 128 bits.
@@ -68,7 +72,7 @@ pub(crate) enum Instructions {
     Simd128(Simd128),
 }
 
-/// Runs an expression with the proof that there is. That of tiles is the one of their vectors.
+/// Runs an expression with the proof that there is. That of tiles, and of bf16, is the one of their vectors.
 macro_rules! with_isa {
     ($instructions:expr, $isa:ident => $run:expr) => {
         match $instructions {
@@ -81,6 +85,11 @@ macro_rules! with_isa {
             $crate::isa::Instructions::Avx512($isa) => $run,
             #[cfg(target_arch = "x86_64")]
             $crate::isa::Instructions::Avx512Vnni($isa) => $run,
+            #[cfg(target_arch = "x86_64")]
+            $crate::isa::Instructions::Avx512Bf16(isa) => {
+                let $isa = isa.avx512_vnni();
+                $run
+            }
             #[cfg(target_arch = "x86_64")]
             $crate::isa::Instructions::Amx(isa) => {
                 let $isa = isa.avx512_vnni();
@@ -97,6 +106,15 @@ macro_rules! with_isa {
 }
 
 pub(crate) use with_isa;
+
+/// The proof that the processor multiplies numbers in bf16.
+#[cfg(target_arch = "x86_64")]
+pub(crate) type Bf16Isa = Avx512Bf16;
+
+/// The proof that the processor multiplies numbers in bf16: there is none, so that there is no code for it.
+#[cfg(not(target_arch = "x86_64"))]
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Bf16Isa {}
 
 impl PartialEq for Instructions {
     fn eq(&self, other: &Instructions) -> bool {
@@ -116,6 +134,7 @@ impl Instructions {
             AvxVnni::detect().map(Instructions::AvxVnni),
             Avx512::<false>::detect().map(Instructions::Avx512),
             Avx512Vnni::detect().map(Instructions::Avx512Vnni),
+            Avx512Bf16::detect().map(Instructions::Avx512Bf16),
             Amx::detect().map(Instructions::Amx),
         ];
         #[cfg(target_arch = "aarch64")]
@@ -158,7 +177,17 @@ impl Instructions {
     pub fn avx512_vnni(self) -> Option<Avx512Vnni> {
         match self {
             Instructions::Avx512Vnni(isa) => Some(isa),
-            Instructions::Amx(isa) => Some(isa.avx512_vnni()),
+            _ => self.bf16().map(|isa| isa.avx512_vnni()),
+        }
+    }
+
+    /// What multiplies numbers in bf16, if there is something.
+    pub fn bf16(self) -> Option<Bf16Isa> {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512Bf16(isa) => Some(isa),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Amx(isa) => Some(isa.avx512_bf16()),
             _ => None,
         }
     }
@@ -298,6 +327,15 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     /// For each lane, one of the numbers.
     #[cfg(target_arch = "x86_64")]
     fn permute(self, numbers: Self::Floats, places: &[u32; N]) -> Self::Floats;
+}
+
+/// Numbers that are rounded to bf16, which has the upper half of the bits of single precision: to the nearest one, halves to even ones.
+/// Numbers below the normal ones become zeros. Of two in a word, the first one is in the lower half.
+pub(crate) trait Bf16Pairs: Isa {
+    /// Those that follow each other.
+    fn bf16_of_neighbours(self, numbers: &[[f32; 16]; 2]) -> [u32; 16];
+    /// Those in the same places.
+    fn bf16_of_lines(self, first: &[f32; 16], second: &[f32; 16]) -> [u32; 16];
 }
 
 /// The first words of some bytes, with zeros where there are no more.

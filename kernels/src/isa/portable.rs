@@ -3,7 +3,7 @@
 use tract_core::prelude::f16;
 
 use super::macros::methods;
-use super::{Isa, Lanes, On, put_first};
+use super::{Bf16Pairs, Isa, Lanes, On, put_first};
 
 /// Arrays, for any processor.
 #[derive(Debug, Clone, Copy)]
@@ -97,6 +97,31 @@ impl Lanes<8> for Portable {
     fn permute(self, numbers: [f32; 8], places: &[u32; 8]) -> [f32; 8] {
         places.map(|place| numbers[place as usize % 8])
     }
+}
+
+impl Bf16Pairs for Portable {
+    methods! {
+        bf16_of_neighbours(numbers: &[[f32; 16]; 2]) -> [u32; 16] = {
+            let pairs = numbers.as_flattened().as_chunks().0;
+            std::array::from_fn(|place| bf16_pair(pairs[place]))
+        };
+        bf16_of_lines(first: &[f32; 16], second: &[f32; 16]) -> [u32; 16] = {
+            std::array::from_fn(|place| bf16_pair([first[place], second[place]]))
+        };
+    }
+}
+
+/// Two numbers in a word.
+fn bf16_pair(numbers: [f32; 2]) -> u32 {
+    let [first, second] = numbers.map(|number| {
+        let bits = number.to_bits();
+        match number {
+            _ if number.is_nan() => bits >> 16 | 0x40,
+            _ if number.is_subnormal() => bits >> 16 & 0x8000,
+            _ => (bits + 0x7fff + (bits >> 16 & 1)) >> 16,
+        }
+    });
+    first | second << 16
 }
 
 /// A code of so many bits of a word.

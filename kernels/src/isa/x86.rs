@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 use pulp::x86::{V3, V4};
 
 use super::macros::{intrinsics, isa};
-use super::{Isa, Lanes, On, put_first};
+use super::{Bf16Pairs, Isa, Lanes, On, put_first};
 
 /// AVX2, FMA and F16C: 256 bits; with `VNNI`, bytes are multiplied four at a time.
 #[derive(Debug, Clone, Copy)]
@@ -27,9 +27,13 @@ pub(crate) struct Avx512<const VNNI: bool>(V4);
 /// 512 bits, with VNNI.
 pub(crate) type Avx512Vnni = Avx512<true>;
 
-/// 512 bits, with VNNI, and tiles of codes, which the system lets the process use.
+/// 512 bits, with VNNI, and products of numbers in bf16, two at a time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Amx(Avx512Vnni);
+pub(crate) struct Avx512Bf16(Avx512Vnni);
+
+/// 512 bits, with VNNI and bf16, and tiles of codes, which the system lets the process use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Amx(Avx512Bf16);
 
 impl Avx2 {
     pub fn detect() -> Option<Avx2> {
@@ -92,14 +96,55 @@ impl<const VNNI: bool> Avx512<VNNI> {
     }
 }
 
-impl Amx {
-    pub fn detect() -> Option<Amx> {
-        Avx512Vnni::detect().filter(|_| tract_linalg::x86_64::amx::has_amx_int8()).map(Amx)
+impl Avx512Bf16 {
+    pub fn detect() -> Option<Avx512Bf16> {
+        Avx512Vnni::detect().filter(|_| is_x86_feature_detected!("avx512bf16")).map(Avx512Bf16)
     }
 
     #[inline(always)]
     pub fn avx512_vnni(self) -> Avx512Vnni {
         self.0
+    }
+}
+
+impl Bf16Pairs for Avx512Bf16 {
+    intrinsics! {
+        // The instruction takes what comes first as its second operand.
+        bf16_of_neighbours(numbers: &[[f32; 16]; 2]) -> [u32; 16] = {
+            let second = _mm512_loadu_ps(numbers[1].as_ptr());
+            std::mem::transmute(_mm512_cvtne2ps_pbh(second, _mm512_loadu_ps(numbers[0].as_ptr())))
+        };
+        bf16_of_lines(first: &[f32; 16], second: &[f32; 16]) -> [u32; 16] = {
+            let first = _mm512_cvtneps_pbh(_mm512_loadu_ps(first.as_ptr()));
+            let second = _mm512_cvtneps_pbh(_mm512_loadu_ps(second.as_ptr()));
+            let first = _mm512_cvtepu16_epi32(std::mem::transmute::<__m256bh, __m256i>(first));
+            let second = _mm512_cvtepu16_epi32(std::mem::transmute::<__m256bh, __m256i>(second));
+            std::mem::transmute(_mm512_or_si512(first, _mm512_slli_epi32::<16>(second)))
+        };
+    }
+}
+
+impl PartialEq for Avx512Bf16 {
+    /// There is one processor.
+    fn eq(&self, _: &Avx512Bf16) -> bool {
+        true
+    }
+}
+
+impl Amx {
+    pub fn detect() -> Option<Amx> {
+        // All that has tiles has bf16.
+        Avx512Bf16::detect().filter(|_| tract_linalg::x86_64::amx::has_amx_int8()).map(Amx)
+    }
+
+    #[inline(always)]
+    pub fn avx512_bf16(self) -> Avx512Bf16 {
+        self.0
+    }
+
+    #[inline(always)]
+    pub fn avx512_vnni(self) -> Avx512Vnni {
+        self.0.avx512_vnni()
     }
 }
 
@@ -109,6 +154,7 @@ isa!(Avx2, "avx2,fma,f16c");
 isa!(AvxVnni, "avx2,fma,f16c,avxvnni");
 isa!(Avx512<false>, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq");
 isa!(Avx512Vnni, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni");
+isa!(Avx512Bf16, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx512bf16");
 
 /// Implements [`Lanes`].
 macro_rules! lanes {

@@ -11,8 +11,11 @@ use std::arch::x86_64::*;
 use std::hint::black_box;
 
 use pulp::Simd;
+use pulp::bytemuck::{Pod, cast};
 use pulp::x86::V4;
 
+use super::element::Bf16Pair;
+use crate::isa::{Avx512Bf16, Instructions};
 use crate::memory::{LINE, prefetch};
 
 /// The numbers of a vector.
@@ -24,10 +27,100 @@ pub(super) const VECTORS: usize = 3;
 /// With fewer steps, writing the sums to memory and reading them again costs more than the loop gains.
 pub(super) const LEAST_STEPS: usize = 96;
 
+/// What an element of operands meets with AVX-512.
+pub(crate) trait Factor512: Pod {
+    /// The proof that there are instructions for it, besides the vectors themselves.
+    type Proof: Copy;
+    /// Whether nothing else multiplies such elements as fast, however few steps there are.
+    const ALWAYS: bool;
+
+    /// The proof, if there is one.
+    fn proof() -> Option<Self::Proof>;
+
+    /// The function that computes tiles.
+    fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
+        proof: Self::Proof,
+    ) -> SumsOfTile<Self, N, V>;
+
+    /// Products with a factor, which are added to sums.
+    ///
+    /// # Safety
+    ///
+    /// There are the instructions.
+    unsafe fn multiply_add_512(vector: __m512, factor: __m512, sums: __m512) -> __m512;
+}
+
+impl Factor512 for f32 {
+    type Proof = ();
+    const ALWAYS: bool = false;
+
+    fn proof() -> Option<()> {
+        Some(())
+    }
+
+    fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
+        (): (),
+    ) -> SumsOfTile<f32, N, V> {
+        #[inline(never)]
+        #[target_feature(enable = "avx512f")]
+        unsafe fn sums<const N: usize, const V: usize, const ALL: bool>(
+            left: RowsOfA<f32>,
+            right: &[[[f32; LANES]; V]],
+            next: *const u8,
+            distance: usize,
+        ) -> [[__m512; V]; N] {
+            // SAFETY: as the caller says.
+            unsafe { sums_of_tile::<f32, N, V, ALL>(left, right, next, distance) }
+        }
+        sums::<N, V, ALL>
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_add_512(vector: __m512, factor: __m512, sums: __m512) -> __m512 {
+        // SAFETY: as the caller says.
+        unsafe { _mm512_fmadd_ps(vector, factor, sums) }
+    }
+}
+
+impl Factor512 for Bf16Pair {
+    type Proof = Avx512Bf16;
+    const ALWAYS: bool = true;
+
+    fn proof() -> Option<Avx512Bf16> {
+        Instructions::detect().bf16()
+    }
+
+    fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
+        _: Avx512Bf16,
+    ) -> SumsOfTile<Bf16Pair, N, V> {
+        #[inline(never)]
+        #[target_feature(enable = "avx512f,avx512bf16")]
+        unsafe fn sums<const N: usize, const V: usize, const ALL: bool>(
+            left: RowsOfA<Bf16Pair>,
+            right: &[[[Bf16Pair; LANES]; V]],
+            next: *const u8,
+            distance: usize,
+        ) -> [[__m512; V]; N] {
+            // SAFETY: as the caller says.
+            unsafe { sums_of_tile::<Bf16Pair, N, V, ALL>(left, right, next, distance) }
+        }
+        sums::<N, V, ALL>
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_add_512(vector: __m512, factor: __m512, sums: __m512) -> __m512 {
+        // SAFETY: as the caller says, and all bits are pairs.
+        unsafe {
+            let [vector, factor] = [std::mem::transmute(vector), std::mem::transmute(factor)];
+            _mm512_dpbf16_ps(sums, vector, factor)
+        }
+    }
+}
+
 /// The rows of operand `A` that a tile meets, from a step on.
 #[derive(Clone, Copy)]
-pub(super) struct RowsOfA<'a> {
-    pub elements: &'a [f32],
+pub(crate) struct RowsOfA<'a, T> {
+    pub elements: &'a [T],
     /// How far rows are apart.
     pub row_stride: usize,
     /// How far steps are apart.
@@ -36,22 +129,23 @@ pub(super) struct RowsOfA<'a> {
 
 /// What is prefetched meanwhile.
 #[derive(Clone, Copy)]
-pub(super) enum PanelPrefetch<'a> {
+pub(super) enum PanelPrefetch<'a, T> {
     Nothing,
     /// What follows operand B, which many rows will meet next, or soon: the first panels of rows, which have these numbers, ask
     /// for a part each.
     Part(usize),
     /// As much as operand B has, at once: few rows wait for the memory.
-    All(&'a [f32]),
+    All(&'a [T]),
 }
 
 /// The products of `N` rows and `V` vectors of columns, of which `right` has so many numbers for each step.
 #[inline(always)]
-pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
+pub(super) fn sums<S: Simd, T: Factor512, const N: usize, const V: usize>(
     _: S,
-    left: RowsOfA,
-    right: &[f32],
-    ask: PanelPrefetch,
+    proof: T::Proof,
+    left: RowsOfA<T>,
+    right: &[T],
+    ask: PanelPrefetch<T>,
 ) -> [[S::f32s; V]; N] {
     assert!(TypeId::of::<S>() == TypeId::of::<V4>(), "these are no vectors of AVX-512");
     let right = right.as_chunks::<LANES>().0.as_chunks::<V>().0;
@@ -65,17 +159,17 @@ pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
         }
         _ => (0, 0),
     };
-    // SAFETY: the machine has AVX-512, as there is a value of the type. The last element of the rows is there, so all are. Both types
-    // of sums are so many vectors of the same numbers.
+    // SAFETY: the machine has AVX-512, as there is a value of the type, and what the elements need, as there is a proof. The last element
+    // of the rows is there, so all are. Both types of sums are so many vectors of the same numbers.
     unsafe {
         let sums = match ask {
             PanelPrefetch::All(next) => {
-                let sums_of_tile = black_box(sums_of_tile::<N, V, true> as SumsOfTile<N, V>);
+                let sums_of_tile = black_box(T::sums_of_tile::<N, V, true>(proof));
                 sums_of_tile(left, right, next.as_ptr().cast(), V * LINE)
             }
             PanelPrefetch::Part(_) | PanelPrefetch::Nothing => {
                 let next = right.as_ptr_range().end.cast::<u8>().wrapping_add(begin);
-                let sums_of_tile = black_box(sums_of_tile::<N, V, false> as SumsOfTile<N, V>);
+                let sums_of_tile = black_box(T::sums_of_tile::<N, V, false>(proof));
                 sums_of_tile(left, right, next, distance)
             }
         };
@@ -85,8 +179,8 @@ pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
 
 /// [`sums_of_tile`], called so that it stays a function of its own: with one codegen unit the compiler puts it into the function of
 /// the product, whatever its attribute says, and products take much longer.
-type SumsOfTile<const N: usize, const V: usize> =
-    unsafe fn(RowsOfA, &[[[f32; LANES]; V]], *const u8, usize) -> [[__m512; V]; N];
+pub(crate) type SumsOfTile<T, const N: usize, const V: usize> =
+    unsafe fn(RowsOfA<T>, &[[[T; LANES]; V]], *const u8, usize) -> [[__m512; V]; N];
 
 /// With `ALL`, each step asks for what the same step of the next operand B needs, and for the same again half an operand before that, as
 /// [`StreamPrefetch`](crate::memory::StreamPrefetch) does: asking once is slower. Otherwise it asks for a line. What a step asks for is
@@ -94,16 +188,17 @@ type SumsOfTile<const N: usize, const V: usize> =
 ///
 /// # Safety
 ///
-/// Operand A has `N` rows of as many steps as operand B.
-#[inline(never)]
-#[target_feature(enable = "avx512f")]
-unsafe fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
-    left: RowsOfA,
-    right: &[[[f32; LANES]; V]],
+/// Operand A has `N` rows of as many steps as operand B, and there are the instructions for both.
+#[inline(always)]
+unsafe fn sums_of_tile<T: Factor512, const N: usize, const V: usize, const ALL: bool>(
+    left: RowsOfA<T>,
+    right: &[[[T; LANES]; V]],
     mut next: *const u8,
     distance: usize,
 ) -> [[__m512; V]; N] {
-    let mut sums = [[_mm512_setzero_ps(); V]; N];
+    // SAFETY: the caller says that there are the instructions.
+    let zero = unsafe { _mm512_setzero_ps() };
+    let mut sums = [[zero; V]; N];
     // An address is one of these and up to two distances: there is a register for each.
     let mut rows = [0, 3, 6].map(|row| left.elements.as_ptr().wrapping_add(row * left.row_stride));
     // What is nearer: the rest of this operand, and then what begins the next one.
@@ -123,17 +218,20 @@ unsafe fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
             nearer = nearer.wrapping_add(distance);
         }
         next = next.wrapping_add(distance);
-        let mut vectors = [_mm512_setzero_ps(); V];
+        let mut vectors = [zero; V];
         for vector in 0..V {
-            // SAFETY: the numbers are a vector.
-            vectors[vector] = unsafe { _mm512_loadu_ps(right[vector].as_ptr()) };
+            // SAFETY: the elements are a vector.
+            vectors[vector] = unsafe { _mm512_loadu_ps(right[vector].as_ptr().cast()) };
         }
         for row in 0..N {
             // SAFETY: the caller says that the element is there.
             let factor = unsafe { *rows[row / 3].wrapping_add(row % 3 * left.row_stride) };
-            let factor = _mm512_set1_ps(factor);
+            // SAFETY: there are the instructions.
+            let factor = unsafe { _mm512_set1_ps(cast(factor)) };
             for vector in 0..V {
-                sums[row][vector] = _mm512_fmadd_ps(vectors[vector], factor, sums[row][vector]);
+                // SAFETY: there are the instructions.
+                sums[row][vector] =
+                    unsafe { T::multiply_add_512(vectors[vector], factor, sums[row][vector]) };
             }
         }
         for row in &mut rows {

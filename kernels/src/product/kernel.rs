@@ -1,10 +1,12 @@
 use std::ops::Range;
 
+use pulp::bytemuck::cast_slice;
 use pulp::{NullaryFnOnce, Simd, WithSimd, as_arrays, as_arrays_mut};
 
 use super::activation::Activation;
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
+use super::element::Element;
 use super::output::Output;
 use super::panels::{LayoutOfA, OperandA, Tile, row_panels};
 
@@ -20,22 +22,22 @@ pub(crate) enum Addend<'a> {
 
 /// Operand `B` of a part of a product: packed, or where a convolution has it.
 #[derive(Debug)]
-pub(crate) enum OperandB<'a> {
+pub(crate) enum OperandB<'a, T = f32> {
     /// Panels of columns with `depth` steps. The steps of the part begin with step `begin` of them.
     ///
     /// `next` is what few rows will meet after them, of the same size.
-    Packed { panels: &'a [f32], begin: usize, depth: usize, next: Option<&'a [f32]> },
+    Packed { panels: &'a [T], begin: usize, depth: usize, next: Option<&'a [T]> },
     /// Where the first column has each of the steps. The other ones follow it. The columns are whole panels.
-    InPlace { elements: &'a [f32], offsets: &'a [usize] },
+    InPlace { elements: &'a [T], offsets: &'a [usize] },
 }
 
 /// A block of a GEMM: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
-/// later ones with what is in `C` already, and the last ones apply the activation.
+/// later ones with what is in `C` already, and the last ones apply the activation. A step is one of elements, which may have several.
 #[derive(Debug)]
-pub(crate) struct GemmBlock<'a> {
+pub(crate) struct GemmBlock<'a, T = f32> {
     /// It has all steps of the sum, or those of this part alone.
-    pub left: OperandA<&'a [f32]>,
-    pub right: OperandB<'a>,
+    pub left: OperandA<&'a [T]>,
+    pub right: OperandB<'a, T>,
     /// Begins with a whole panel.
     pub rows: Range<usize>,
     pub columns: usize,
@@ -49,7 +51,7 @@ pub(crate) struct GemmBlock<'a> {
     pub activation: Activation,
 }
 
-impl WithSimd for GemmBlock<'_> {
+impl<T: Element> WithSimd for GemmBlock<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -62,17 +64,17 @@ impl WithSimd for GemmBlock<'_> {
     }
 }
 
-impl GemmBlock<'_> {
+impl<T: Element> GemmBlock<'_, T> {
     /// The tiles of whole panels of so many vectors.
     #[inline(always)]
     fn tiles_of_vectors<S: Simd, const W: usize>(&self, simd: S, output: &mut Output) {
         for (first, width) in row_panels(self.rows.clone(), Tile::of_simd::<S>().rows) {
             match width {
-                8 => simd.vectorize(RowsOfTiles::<_, 8, W>(simd, self, first, output)),
-                6 => simd.vectorize(RowsOfTiles::<_, 6, W>(simd, self, first, output)),
-                4 => simd.vectorize(RowsOfTiles::<_, 4, W>(simd, self, first, output)),
-                2 => simd.vectorize(RowsOfTiles::<_, 2, W>(simd, self, first, output)),
-                _ => simd.vectorize(RowsOfTiles::<_, 1, W>(simd, self, first, output)),
+                8 => simd.vectorize(RowsOfTiles::<_, _, 8, W>(simd, self, first, output)),
+                6 => simd.vectorize(RowsOfTiles::<_, _, 6, W>(simd, self, first, output)),
+                4 => simd.vectorize(RowsOfTiles::<_, _, 4, W>(simd, self, first, output)),
+                2 => simd.vectorize(RowsOfTiles::<_, _, 2, W>(simd, self, first, output)),
+                _ => simd.vectorize(RowsOfTiles::<_, _, 1, W>(simd, self, first, output)),
             }
         }
     }
@@ -91,7 +93,7 @@ impl GemmBlock<'_> {
         let panel = &self.left.elements[first_row * depth..][..N * depth];
         let is_packed = self.left.layout == LayoutOfA::Panels;
         let first_step = if depth == self.depth { self.steps.start } else { 0 };
-        let left = &as_arrays::<N, f32>(panel).0[first_step..][..steps];
+        let left = &as_arrays::<N, T>(panel).0[first_step..][..steps];
         for first in (0..self.columns).step_by(tile.columns) {
             let at = [first_row, first];
             let (panels, begin, depth, next) = match self.right {
@@ -100,7 +102,7 @@ impl GemmBlock<'_> {
                     assert!(is_packed, "the left factor must be packed");
                     let right = offsets[..steps].iter().map(|offset| {
                         let columns = &elements[offset + first..][..W * S::F32_LANES];
-                        whole_vectors::<S, W>(columns)
+                        whole_vectors::<S, W>(cast_slice(columns))
                     });
                     self.tile::<S, N, W>(simd, at, left, right, output);
                     continue;
@@ -111,7 +113,10 @@ impl GemmBlock<'_> {
             let right = &panels[first * depth..][..width * depth];
             let right = &right[begin * width..][..steps * width];
             #[cfg(target_arch = "x86_64")]
-            if W == avx512::VECTORS && S::F32_LANES == avx512::LANES {
+            if W == avx512::VECTORS
+                && S::F32_LANES == avx512::LANES
+                && let Some(proof) = T::proof()
+            {
                 // The columns are one panel, and another one follows.
                 let is_followed = self.columns == tile.columns && panels.len() > width * depth;
                 let number = (first_row - self.rows.start) / tile.rows;
@@ -123,7 +128,7 @@ impl GemmBlock<'_> {
                     _ => avx512::PanelPrefetch::Nothing,
                 };
                 let is_tile = N == tile.rows && steps >= avx512::LEAST_STEPS && is_followed;
-                if !is_packed || next.is_some() || is_tile {
+                if T::ALWAYS || !is_packed || next.is_some() || is_tile {
                     let left = match is_packed {
                         true => avx512::RowsOfA {
                             elements: left.as_flattened(),
@@ -141,7 +146,8 @@ impl GemmBlock<'_> {
                     };
                     macro_rules! tile {
                         ($vectors:literal) => {{
-                            let sums = avx512::sums::<S, N, $vectors>(simd, left, right, ask);
+                            let sums =
+                                avx512::sums::<S, T, N, $vectors>(simd, proof, left, right, ask);
                             self.finish::<S, N, $vectors>(simd, at, sums, output);
                         }};
                     }
@@ -156,7 +162,7 @@ impl GemmBlock<'_> {
             // Only AVX-512 asks for it.
             let _ = next;
             assert!(is_packed, "the left factor must be packed");
-            let right = S::as_simd_f32s(right).0;
+            let right = S::as_simd_f32s(cast_slice(right)).0;
             match vectors {
                 3 if W == 3 => {
                     let right = as_arrays::<3, S::f32s>(right).0.iter();
@@ -179,17 +185,16 @@ impl GemmBlock<'_> {
         &self,
         simd: S,
         at: [usize; 2],
-        left: &[[f32; N]],
+        left: &[[T; N]],
         right: impl Iterator<Item = &'r [S::f32s; V]>,
         output: &mut Output,
     ) {
         let mut sums = [[simd.splat_f32s(0.); V]; N];
         for (left, right) in left.iter().zip(right) {
             for row in 0..N {
-                let factor = simd.splat_f32s(left[row]);
                 for vector in 0..V {
                     sums[row][vector] =
-                        simd.mul_add_e_f32s(right[vector], factor, sums[row][vector]);
+                        T::multiply_add(simd, right[vector], left[row], sums[row][vector]);
                 }
             }
         }
@@ -302,14 +307,16 @@ impl GemmBlock<'_> {
 
 /// All columns of a panel of rows, from a row on. Each width is a function of its own: together they would need so much of
 /// the stack that threads of debug builds have too little.
-struct RowsOfTiles<'p, 'a, 'o, S, const N: usize, const W: usize>(
+struct RowsOfTiles<'p, 'a, 'o, S, T, const N: usize, const W: usize>(
     S,
-    &'p GemmBlock<'a>,
+    &'p GemmBlock<'a, T>,
     usize,
     &'p mut Output<'o>,
 );
 
-impl<S: Simd, const N: usize, const W: usize> NullaryFnOnce for RowsOfTiles<'_, '_, '_, S, N, W> {
+impl<S: Simd, T: Element, const N: usize, const W: usize> NullaryFnOnce
+    for RowsOfTiles<'_, '_, '_, S, T, N, W>
+{
     type Output = ();
 
     #[inline(always)]

@@ -6,6 +6,7 @@
 //! AVX-512, which may stay where they are), into panels: `A` into some rows, and `B` into some vectors of columns. Within a panel the
 //! steps of the sum follow each other. A tile of `C`, the product of two panels, stays in registers.
 //!
+//! * `element.rs` says what factors consist of: numbers in single precision, or pairs of such in bf16;
 //! * `panels.rs` has the layout of packed factors;
 //! * `kernel.rs` multiplies them, a tile of `C` at a time: the microkernel;
 //! * `avx512.rs` has its loop where vectors have 16 numbers;
@@ -23,6 +24,7 @@ pub(super) mod activation;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod dots;
+mod element;
 pub mod gelu;
 pub(crate) mod half;
 mod kernel;
@@ -48,20 +50,23 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
 
 pub use crate::isa::Vectors;
 pub(super) use dots::multiply_row_by_row;
+pub(super) use element::{Bf16Pair, Element, convert_panel};
 pub(super) use kernel::{Addend, GemmBlock, OperandB, load, store};
 pub(super) use output::Output;
-pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, UnpackedB, cycles, row_panels};
+pub(super) use panels::{
+    OperandA, PackedB, PackedBatchOfB, SAME_PLACE, Tile, UnpackedB, cycles, row_panels,
+};
 pub(super) use shares::{PARTS, Share, Shares};
 
 /// The product of operands `A` and `B`, `B` packed, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
 ///
 /// All rows meet a panel before the next one: weights that come from memory are waited for panel by panel. Four panels
 /// at a time are slower.
-pub(super) struct PackedGemm<'a> {
-    pub left: OperandA<&'a [f32]>,
-    pub right: PackedB<&'a [f32]>,
+pub(super) struct PackedGemm<'a, T = f32> {
+    pub left: OperandA<&'a [T]>,
+    pub right: PackedB<&'a [T]>,
     /// What few rows will meet after it, of the same size.
-    pub next: Option<&'a [f32]>,
+    pub next: Option<&'a [T]>,
     pub columns: Range<usize>,
     /// Begins with the first of the columns.
     pub output: Output<'a>,
@@ -70,13 +75,13 @@ pub(super) struct PackedGemm<'a> {
     pub activation: Activation,
 }
 
-impl<'a> PackedGemm<'a> {
+impl<'a, T: Element> PackedGemm<'a, T> {
     /// The product alone.
     pub fn of(
-        left: OperandA<&'a [f32]>,
-        right: PackedB<&'a [f32]>,
+        left: OperandA<&'a [T]>,
+        right: PackedB<&'a [T]>,
         output: Output<'a>,
-    ) -> PackedGemm<'a> {
+    ) -> PackedGemm<'a, T> {
         let (columns, activation) = (0..right.columns, Activation::Identity);
         PackedGemm { left, right, next: None, columns, output, bias: None, activation }
     }

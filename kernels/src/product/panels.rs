@@ -5,6 +5,7 @@ use pulp::{Simd, WithSimd};
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
+use super::element::Element;
 use crate::cost;
 use crate::isa::Vectors;
 use crate::memory::{Aligned, Scratch};
@@ -95,6 +96,7 @@ pub(crate) fn cycles(rows: usize, columns: usize, tile: Tile) -> usize {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OperandA<E = Vec<f32>> {
     pub rows: usize,
+    /// How many elements a row has.
     pub depth: usize,
     pub elements: E,
     pub layout: LayoutOfA,
@@ -110,7 +112,7 @@ pub(crate) enum LayoutOfA {
     Matrix,
 }
 
-impl<'a> OperandA<&'a [f32]> {
+impl<'a, T: Element> OperandA<&'a [T]> {
     /// The rows of a matrix as they are, if the loop of tiles takes that.
     ///
     /// That is faster: threads need not wait for each other, and read less that another one wrote.
@@ -119,63 +121,90 @@ impl<'a> OperandA<&'a [f32]> {
         rows: usize,
         depth: usize,
         tile: Tile,
-    ) -> Option<OperandA<&'a [f32]>> {
+    ) -> Option<OperandA<&'a [T]>> {
         #[cfg(target_arch = "x86_64")]
-        if tile.lanes == avx512::LANES && depth >= avx512::LEAST_STEPS {
-            return Some(OperandA { rows, depth, elements: matrix, layout: LayoutOfA::Matrix });
+        if tile.lanes == avx512::LANES
+            && depth >= avx512::LEAST_STEPS
+            && let Some(elements) = T::as_they_are(matrix)
+        {
+            return Some(OperandA { rows, depth, elements, layout: LayoutOfA::Matrix });
         }
         let _ = (matrix, rows, depth, tile);
         None
     }
 }
 
+/// Rows of a multiple of so many elements are packed into panels: they are 4 KiB apart or a multiple of that, so that all lines of a tile
+/// have the same few places in the first-level cache. Others are faster where they are.
+pub(crate) const SAME_PLACE: usize = 1024;
+
+/// How a factor with so many elements in a row is packed. Where these are others than those of the matrix, they come to be as a matrix, if
+/// the loop of tiles takes that.
+fn packed_layout<T: Element>(depth: usize, tile: Tile) -> LayoutOfA {
+    #[cfg(target_arch = "x86_64")]
+    if T::ALWAYS
+        && tile.lanes == avx512::LANES
+        && T::proof().is_some()
+        && !depth.is_multiple_of(SAME_PLACE)
+    {
+        return LayoutOfA::Matrix;
+    }
+    let _ = (depth, tile);
+    LayoutOfA::Panels
+}
+
 impl OperandA<Scratch> {
-    /// Memory for a factor of this size.
+    /// Memory for panels of a factor of this size.
     pub fn scratch(rows: usize, depth: usize) -> OperandA<Scratch> {
         let elements = Scratch::new(rows * depth);
         OperandA { rows, depth, elements, layout: LayoutOfA::Panels }
     }
+}
 
+impl<T: Element> OperandA<Scratch<T>> {
     /// From a matrix whose rows are in a distance, for a while.
     pub fn pack_scratch(
         matrix: &[f32],
         stride: usize,
         rows: usize,
-        depth: usize,
+        steps: usize,
         tile: Tile,
-    ) -> OperandA<Scratch> {
-        OperandA::scratch(rows, depth).filled(matrix, stride, tile)
+    ) -> OperandA<Scratch<T>> {
+        let depth = T::count(steps);
+        let (elements, layout) = (Scratch::of(rows * depth), packed_layout::<T>(depth, tile));
+        OperandA { rows, depth, elements, layout }.filled(matrix, stride, steps, tile)
     }
 
     /// Packs rows that follow each other, on several threads, if that pays.
     pub fn pack_on_threads(
         matrix: &[f32],
         rows: usize,
-        depth: usize,
+        steps: usize,
         tile: Tile,
-    ) -> OperandA<Scratch> {
-        let mut packed = OperandA::scratch(rows, depth);
+    ) -> OperandA<Scratch<T>> {
+        let depth = T::count(steps);
+        let layout = packed_layout::<T>(depth, tile);
+        let mut elements = Scratch::of(rows * depth);
         let panel = (tile.rows * depth).max(1);
-        let work = cost::PACKED.of(rows * depth);
-        let Ok(()) = fill_rows(&mut packed.elements, panel, work, |first, elements| {
+        let work = cost::PACKED.of(rows * steps);
+        let Ok(()) = fill_rows(&mut elements, panel, work, |first, elements: &mut [T]| {
             let rows = elements.len() / depth;
-            let matrix = &matrix[first * panel..][..elements.len()];
-            let part = OperandA { rows, depth, elements, layout: LayoutOfA::Panels };
-            part.filled(matrix, depth, tile);
+            let matrix = &matrix[first * tile.rows * steps..][..rows * steps];
+            OperandA { rows, depth, elements, layout }.filled(matrix, steps, steps, tile);
             Ok::<(), Infallible>(())
         });
-        packed
+        OperandA { rows, depth, elements, layout }
     }
 }
 
-impl<E: Deref<Target = [f32]>> OperandA<E> {
-    pub fn view(&self) -> OperandA<&[f32]> {
+impl<T, E: Deref<Target = [T]>> OperandA<E> {
+    pub fn view(&self) -> OperandA<&[T]> {
         let OperandA { rows, depth, ref elements, layout } = *self;
         OperandA { rows, depth, elements, layout }
     }
 
     /// Some of the rows. They begin with a whole panel, and end with one or with the last row.
-    pub fn part(&self, rows: Range<usize>) -> OperandA<&[f32]> {
+    pub fn part(&self, rows: Range<usize>) -> OperandA<&[T]> {
         let depth = self.depth;
         let elements = &self.elements[rows.start * depth..rows.end * depth];
         OperandA { rows: rows.len(), depth, elements, layout: self.layout }
@@ -188,13 +217,35 @@ impl OperandA {
         assert_eq!(matrix.len(), rows * depth);
         let elements = vec![0.; rows * depth];
         let packed = OperandA { rows, depth, elements, layout: LayoutOfA::Panels };
-        packed.filled(matrix, depth, tile)
+        packed.filled(matrix, depth, depth, tile)
     }
 }
 
-impl<E: DerefMut<Target = [f32]>> OperandA<E> {
-    /// With the elements of a matrix whose rows are in a distance.
-    fn filled(mut self, matrix: &[f32], stride: usize, tile: Tile) -> OperandA<E> {
+impl<T: Element, E: DerefMut<Target = [T]>> OperandA<E> {
+    /// With the elements of so many steps of a matrix whose rows are in a distance.
+    fn filled(mut self, matrix: &[f32], stride: usize, steps: usize, tile: Tile) -> OperandA<E> {
+        let OperandA { rows, depth, layout, .. } = self;
+        if let Some(elements) = T::as_they_are(matrix) {
+            self.interleave(elements, stride, tile);
+            return self;
+        }
+        let fill = |elements: &mut [T]| {
+            for (row, places) in elements.chunks_exact_mut(depth.max(1)).enumerate() {
+                T::of_row(&matrix[row * stride..][..steps], places);
+            }
+        };
+        if layout == LayoutOfA::Panels {
+            let mut elements = Scratch::of(rows * depth);
+            fill(&mut elements);
+            self.interleave(&elements, depth, tile);
+        } else {
+            fill(&mut self.elements);
+        }
+        self
+    }
+
+    /// Puts the rows into panels.
+    fn interleave(&mut self, matrix: &[T], stride: usize, tile: Tile) {
         let depth = self.depth;
         for (first, width) in row_panels(0..self.rows, tile.rows) {
             let panel = &mut self.elements[first * depth..][..width * depth];
@@ -207,7 +258,6 @@ impl<E: DerefMut<Target = [f32]>> OperandA<E> {
                 _ => panel.copy_from_slice(&rows[..depth]),
             }
         }
-        self
     }
 }
 
@@ -218,6 +268,7 @@ const TRANSPOSED_STEPS: usize = 16;
 /// what is missing of its last vector is 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PackedB<E = Aligned<f32>> {
+    /// How many elements a column has.
     pub depth: usize,
     pub columns: usize,
     pub elements: E,
@@ -234,40 +285,40 @@ pub(crate) struct UnpackedB {
 
 impl UnpackedB {
     /// How many elements it has when it is packed.
-    fn packed_size(self, tile: Tile) -> usize {
-        self.depth * self.columns.next_multiple_of(tile.lanes)
+    fn packed_size<T: Element>(self, tile: Tile) -> usize {
+        T::count(self.depth) * self.columns.next_multiple_of(tile.lanes)
     }
 }
 
-impl PackedB<Scratch> {
+impl<T: Element> PackedB<Scratch<T>> {
     /// For a while.
-    pub fn pack_scratch(matrix: &[f32], of: UnpackedB, tile: Tile) -> PackedB<Scratch> {
-        PackedB::filled(Scratch::new(of.packed_size(tile)), matrix, of, tile)
+    pub fn pack_scratch(matrix: &[f32], of: UnpackedB, tile: Tile) -> PackedB<Scratch<T>> {
+        PackedB::filled(Scratch::of(of.packed_size::<T>(tile)), matrix, of, tile)
     }
 }
 
 /// Operands `B` of one size, packed: those of a batch.
-pub(crate) struct PackedBatchOfB {
-    elements: Scratch,
+pub(crate) struct PackedBatchOfB<T = f32> {
+    elements: Scratch<T>,
     /// Where each begins in what it was packed from, in ascending order.
     begins: Vec<usize>,
     size: usize,
 }
 
-impl PackedBatchOfB {
+impl<T: Element> PackedBatchOfB<T> {
     /// From matrices that begin at these places, on several threads, if that pays.
     pub fn pack_scratch(
         matrices: &[f32],
         mut begins: Vec<usize>,
         of: UnpackedB,
         tile: Tile,
-    ) -> PackedBatchOfB {
+    ) -> PackedBatchOfB<T> {
         begins.sort_unstable();
         begins.dedup();
-        let size = of.packed_size(tile);
-        let mut packed = Scratch::new(begins.len() * size);
+        let size = of.packed_size::<T>(tile);
+        let mut packed = Scratch::of(begins.len() * size);
         let work = cost::PACKED.of(packed.len());
-        let Ok(()) = fill_rows(&mut packed, size.max(1), work, |first, packed| {
+        let Ok(()) = fill_rows(&mut packed, size.max(1), work, |first, packed: &mut [T]| {
             let factors = packed.chunks_mut(size.max(1));
             for (elements, begin) in factors.zip(&begins[first..]) {
                 PackedB::filled(elements, &matrices[*begin..], of, tile);
@@ -278,19 +329,19 @@ impl PackedBatchOfB {
     }
 
     /// The elements of the factor that began there.
-    pub fn elements(&self, begin: usize) -> &[f32] {
+    pub fn elements(&self, begin: usize) -> &[T] {
         let number = self.begins.binary_search(&begin).expect("it is packed");
         &self.elements[number * self.size..][..self.size]
     }
 }
 
-impl<E: Deref<Target = [f32]>> PackedB<E> {
-    pub fn view(&self) -> PackedB<&[f32]> {
+impl<T, E: Deref<Target = [T]>> PackedB<E> {
+    pub fn view(&self) -> PackedB<&[T]> {
         PackedB { depth: self.depth, columns: self.columns, elements: &self.elements }
     }
 }
 
-impl PackedB {
+impl<T: Element> PackedB<Aligned<T>> {
     /// From a matrix of `depth` rows and `columns` columns, or from its transpose.
     pub fn pack(
         matrix: &[f32],
@@ -298,38 +349,45 @@ impl PackedB {
         depth: usize,
         columns: usize,
         tile: Tile,
-    ) -> PackedB {
+    ) -> PackedB<Aligned<T>> {
         assert_eq!(matrix.len(), depth * columns);
         let stride = if transposed { depth } else { columns };
         let of = UnpackedB { depth, columns, stride, is_transposed: transposed };
-        PackedB::filled(Aligned::new(0., of.packed_size(tile)), matrix, of, tile)
+        let elements = Aligned::new(T::default(), of.packed_size::<T>(tile));
+        PackedB::filled(elements, matrix, of, tile)
     }
 }
 
-impl<E: DerefMut<Target = [f32]>> PackedB<E> {
+impl<T: Element, E: DerefMut<Target = [T]>> PackedB<E> {
     /// With these elements, to which the matrix is packed.
     fn filled(elements: E, matrix: &[f32], of: UnpackedB, tile: Tile) -> PackedB<E> {
-        let UnpackedB { depth, columns, stride, is_transposed } = of;
-        let mut packed = PackedB { depth, columns, elements };
+        let UnpackedB { depth: all_steps, columns, stride, is_transposed } = of;
+        let mut packed = PackedB { depth: T::count(all_steps), columns, elements };
         for (first, panel) in packed.panels(tile) {
             let width = (columns - first).min(tile.columns);
             let padded = width.next_multiple_of(tile.lanes);
             if width < padded {
-                panel.chunks_exact_mut(padded).for_each(|row| row[width..].fill(0.));
+                panel.chunks_exact_mut(padded).for_each(|row| row[width..].fill(T::default()));
             }
             if is_transposed {
                 // Some steps at a time, whose part of the panel stays in the first-level cache.
+                let mut room = [T::default(); TRANSPOSED_STEPS];
                 for (number, part) in panel.chunks_mut(TRANSPOSED_STEPS * padded).enumerate() {
-                    let steps = number * TRANSPOSED_STEPS;
+                    let begin = number * TRANSPOSED_STEPS * T::STEPS;
+                    let steps = begin..(begin + TRANSPOSED_STEPS * T::STEPS).min(all_steps);
                     for column in 0..width {
-                        let row = &matrix[(first + column) * stride..][steps..depth];
+                        let row = &matrix[(first + column) * stride..][steps.clone()];
                         let places = part[column..].iter_mut().step_by(padded);
-                        places.zip(row).for_each(|(place, element)| *place = *element);
+                        let elements = T::of_row(row, &mut room);
+                        places.zip(elements).for_each(|(place, element)| *place = *element);
                     }
                 }
             } else {
-                for (step, row) in panel.chunks_exact_mut(padded).enumerate() {
-                    row[..width].copy_from_slice(&matrix[step * stride + first..][..width]);
+                for (number, row) in panel.chunks_exact_mut(padded).enumerate() {
+                    let step = number * T::STEPS;
+                    let line = |step: usize| &matrix[step * stride + first..][..width];
+                    let next = (step + 1 < all_steps).then(|| line(step + 1));
+                    T::of_lines(line(step), next, &mut row[..width]);
                 }
             }
         }
@@ -337,7 +395,7 @@ impl<E: DerefMut<Target = [f32]>> PackedB<E> {
     }
 
     /// Each panel, with its first column.
-    pub fn panels(&mut self, tile: Tile) -> impl Iterator<Item = (usize, &mut [f32])> {
+    pub fn panels(&mut self, tile: Tile) -> impl Iterator<Item = (usize, &mut [T])> {
         let size = (tile.columns * self.depth).max(1);
         self.elements
             .chunks_mut(size)

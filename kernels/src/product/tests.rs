@@ -1,7 +1,12 @@
 use pulp::{Simd, WithSimd};
 
 use super::activation::{Activation, exp};
-use super::{Addend, GemmBlock, OperandA, OperandB, Output, PackedB, Tile, Vectors};
+use super::{
+    Addend, Bf16Pair, Element, GemmBlock, OperandA, OperandB, Output, PackedB, PackedGemm, Tile,
+    Vectors,
+};
+use crate::isa::tests::with_all_instructions;
+use crate::memory::{Aligned, Scratch};
 
 pub use crate::isa::tests::with_all_vectors;
 
@@ -66,83 +71,187 @@ fn shares_cover_a_product_evenly() {
     });
 }
 
-/// All sizes around those of tiles and vectors, in parts of the steps, against the definition.
+/// All sizes around those of tiles and vectors, in parts of the steps, against the definition. Integers of this size are the same in bf16.
 #[test]
 fn products() {
-    with_all_vectors(|| {
+    with_all_instructions(|_| {
+        products_of::<f32>();
+        products_of::<Bf16Pair>();
+    });
+}
+
+fn products_of<T: Element>() {
+    let vectors = Vectors::detect();
+    let tile = Tile::of(vectors);
+    for (rows, columns, depth) in [
+        (1, 1, 1),
+        (7, tile.columns - 1, 5),
+        (8, tile.columns, 3),
+        (15, tile.columns + 1, 4),
+        (16, 2 * tile.columns + tile.lanes + 1, 9),
+        (3, tile.lanes, 2),
+        (15, 2 * tile.columns + tile.lanes + 1, 250),
+        (9, 2 * tile.lanes, 121),
+    ] {
+        let (a, b) = (integers(rows * depth), integers(depth * columns + 3)[3..].to_vec());
+        let bias = integers(rows.max(columns));
+        let mut transposed = vec![0.; b.len()];
+        for (number, element) in b.iter().enumerate() {
+            transposed[number % columns * depth + number / columns] = *element;
+        }
+        let packed = OperandA::<Scratch<T>>::pack_scratch(&a, depth, rows, depth, tile);
+        let on_threads = OperandA::<Scratch<T>>::pack_on_threads(&a, rows, depth, tile);
+        assert_eq!(packed.view(), on_threads.view());
+        let right = PackedB::<Aligned<T>>::pack(&b, false, depth, columns, tile);
+        assert_eq!(right, PackedB::pack(&transposed, true, depth, columns, tile));
+        let addends = [Addend::OfRows(&bias), Addend::OfColumns(&bias), Addend::Zero];
+        let clamp = Activation::Clamp { min: -20., max: 30. };
+        let activations = [Activation::Identity, clamp, Activation::HARD_SWISH];
+        let cases = addends.iter().flat_map(|it| activations.map(|activation| (*it, activation)));
+        let in_place = OperandA::in_place(&a, rows, depth, tile);
+        let lefts = [Some(packed.view()), in_place].into_iter().flatten();
+        for (left, (addend, activation)) in
+            lefts.flat_map(|left| cases.clone().map(move |case| (left, case)))
+        {
+            let mut output = vec![f32::NAN; rows * columns];
+            let count = T::count(depth);
+            for steps in [0..count / 2, count / 2..count] {
+                vectors.run(GemmBlock {
+                    left,
+                    right: OperandB::Packed {
+                        panels: &right.elements,
+                        begin: steps.start,
+                        depth: count,
+                        next: None,
+                    },
+                    rows: 0..rows,
+                    columns,
+                    depth: count,
+                    output: Output::matrix(&mut output, columns),
+                    addend,
+                    activation,
+                    steps,
+                });
+            }
+            for (number, found) in output.iter().enumerate() {
+                let (row, column) = (number / columns, number % columns);
+                let terms =
+                    (0..depth).map(|step| a[row * depth + step] * b[step * columns + column]);
+                let first = match addend {
+                    Addend::Zero => 0.,
+                    Addend::OfRows(numbers) => numbers[row],
+                    Addend::OfColumns(numbers) => numbers[column],
+                };
+                let sum = first + terms.sum::<f32>();
+                let expected = match activation {
+                    Activation::Clamp { min, max } => sum.clamp(min, max),
+                    Activation::HARD_SWISH => sum * (sum + 3.).clamp(0., 6.) / 6.,
+                    _ => sum,
+                };
+                // A sixth is rounded.
+                let is_it = (found - expected).abs() <= 1e-6 * expected.abs();
+                assert!(
+                    is_it,
+                    "{found} for {expected}, {activation:?}, {rows} {columns} {depth}, {:?}, at {row} {column}, {vectors:?}",
+                    left.layout
+                );
+            }
+        }
+    }
+}
+
+/// A number that is rounded to bf16, by its definition.
+pub fn rounded_to_bf16(number: f32) -> f32 {
+    let bits = number.to_bits();
+    let [below, above] = [bits & 0xffff_0000, (bits & 0xffff_0000).wrapping_add(0x1_0000)];
+    match () {
+        () if !number.is_finite() => number,
+        () if number.is_subnormal() => 0f32.copysign(number),
+        () if bits & 0xffff < 0x8000 => f32::from_bits(below),
+        () if bits & 0xffff > 0x8000 || below & 0x1_0000 != 0 => f32::from_bits(above),
+        () => f32::from_bits(below),
+    }
+}
+
+/// Numbers of many sizes, of which few are as they are in bf16.
+pub fn fractions(count: usize) -> Vec<f32> {
+    let number = |number: usize| {
+        let fraction = (number as f32 * 0.618_034).fract() - 0.5;
+        fraction * [1., 17., 0.01][number % 3]
+    };
+    (0..count).map(number).collect()
+}
+
+/// Rounded factors, against sums in double precision.
+#[test]
+fn products_of_rounded_factors() {
+    with_all_instructions(|instructions| {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
-        for (rows, columns, depth) in [
-            (1, 1, 1),
-            (7, tile.columns - 1, 5),
-            (8, tile.columns, 3),
-            (15, tile.columns + 1, 4),
-            (16, 2 * tile.columns + tile.lanes + 1, 9),
-            (3, tile.lanes, 2),
-            (15, 2 * tile.columns + tile.lanes + 1, 250),
-            (9, 2 * tile.lanes, 120),
-        ] {
-            let (a, b) = (integers(rows * depth), integers(depth * columns + 3)[3..].to_vec());
-            let bias = integers(rows.max(columns));
-            let mut transposed = vec![0.; b.len()];
-            for (number, element) in b.iter().enumerate() {
-                transposed[number % columns * depth + number / columns] = *element;
+        for (rows, columns, depth) in
+            [(1, 50, 1), (13, 100, 777), (40, 33, 1024), (15, 33, 2048), (9, 48, 64)]
+        {
+            let (a, b) = (fractions(rows * depth), fractions(columns * depth));
+            let left = OperandA::<Scratch<Bf16Pair>>::pack_scratch(&a, depth, rows, depth, tile);
+            let right = PackedB::<Aligned<Bf16Pair>>::pack(&b, true, depth, columns, tile);
+            let mut output = vec![f32::NAN; rows * columns];
+            let place = Output::matrix(&mut output, columns);
+            PackedGemm::of(left.view(), right.view(), place).run(vectors);
+            let [a, b] = [a, b].map(|it| it.into_iter().map(rounded_to_bf16).collect::<Vec<_>>());
+            for (number, found) in output.iter().enumerate() {
+                let (row, column) =
+                    (&a[number / columns * depth..], &b[number % columns * depth..]);
+                let pairs = row[..depth].iter().zip(&column[..depth]);
+                let terms = pairs.map(|(a, b)| f64::from(*a) * f64::from(*b));
+                let (sum, sizes) = (terms.clone().sum::<f64>(), terms.map(f64::abs).sum::<f64>());
+                let error = (f64::from(*found) - sum).abs();
+                assert!(
+                    error <= 4e-6 * sizes,
+                    "{found} for {sum}, {rows} {columns} {depth}, {instructions:?}"
+                );
             }
-            let packed = OperandA::pack(&a, rows, depth, tile);
-            let right = PackedB::pack(&b, false, depth, columns, tile);
-            assert_eq!(right, PackedB::pack(&transposed, true, depth, columns, tile));
-            let addends = [Addend::OfRows(&bias), Addend::OfColumns(&bias), Addend::Zero];
-            let clamp = Activation::Clamp { min: -20., max: 30. };
-            let activations = [Activation::Identity, clamp, Activation::HARD_SWISH];
-            let cases =
-                addends.iter().flat_map(|it| activations.map(|activation| (*it, activation)));
-            let in_place = OperandA::in_place(&a, rows, depth, tile);
-            let lefts = [Some(packed.view()), in_place].into_iter().flatten();
-            for (left, (addend, activation)) in
-                lefts.flat_map(|left| cases.clone().map(move |case| (left, case)))
-            {
-                let mut output = vec![f32::NAN; rows * columns];
-                for steps in [0..depth / 2, depth / 2..depth] {
-                    vectors.run(GemmBlock {
-                        left,
-                        right: OperandB::Packed {
-                            panels: &right.elements,
-                            begin: steps.start,
-                            depth,
-                            next: None,
-                        },
-                        rows: 0..rows,
-                        columns,
-                        depth,
-                        output: Output::matrix(&mut output, columns),
-                        addend,
-                        activation,
-                        steps,
-                    });
-                }
-                for (number, found) in output.iter().enumerate() {
-                    let (row, column) = (number / columns, number % columns);
-                    let terms =
-                        (0..depth).map(|step| a[row * depth + step] * b[step * columns + column]);
-                    let first = match addend {
-                        Addend::Zero => 0.,
-                        Addend::OfRows(numbers) => numbers[row],
-                        Addend::OfColumns(numbers) => numbers[column],
-                    };
-                    let sum = first + terms.sum::<f32>();
-                    let expected = match activation {
-                        Activation::Clamp { min, max } => sum.clamp(min, max),
-                        Activation::HARD_SWISH => sum * (sum + 3.).clamp(0., 6.) / 6.,
-                        _ => sum,
-                    };
-                    // A sixth is rounded.
-                    let is_it = (found - expected).abs() <= 1e-6 * expected.abs();
-                    assert!(
-                        is_it,
-                        "{found} for {expected}, {activation:?}, {rows} {columns} {depth}, {:?}, at {row} {column}, {vectors:?}",
-                        left.layout
-                    );
-                }
+        }
+    });
+}
+
+/// NaN and infinities, numbers that become infinite, and what is below normal numbers.
+#[test]
+fn rounded_factors_that_are_no_common_numbers() {
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    let tiny = f32::MIN_POSITIVE / 4.;
+    with_all_instructions(|instructions| {
+        let vectors = Vectors::detect();
+        let tile = Tile::of(vectors);
+        for (row, column, expected) in [
+            ([inf, 1.], [2., 3.], inf),
+            ([inf, 1.], [-2., 3.], -inf),
+            ([inf, 1.], [0., 3.], nan),
+            ([1., inf], [inf, -1.], nan),
+            ([nan, 0.], [0., 0.], nan),
+            ([0., 1.], [0., nan], nan),
+            ([f32::MAX, 0.], [1., 0.], inf),
+            ([3e38, 3e38], [1., 1.], inf),
+            ([tiny, 0.], [f32::MAX / 2., 1.], 0.),
+            ([-0., 0.], [1., 1.], 0.),
+        ] {
+            // In the first, the last and the odd last steps of several.
+            for (before, depth) in [(0, 2), (48, 50), (48, 99)] {
+                let operand = |pair: [f32; 2]| {
+                    let mut all = vec![0.; depth];
+                    all[before..before + 2].copy_from_slice(&pair);
+                    all
+                };
+                let (a, b) = (operand(row), operand(column));
+                let left = OperandA::<Scratch<Bf16Pair>>::pack_scratch(&a, depth, 1, depth, tile);
+                let right = PackedB::<Aligned<Bf16Pair>>::pack(&b, true, depth, 1, tile);
+                let mut output = [f32::MIN];
+                let place = Output::matrix(&mut output, 1);
+                PackedGemm::of(left.view(), right.view(), place).run(vectors);
+                assert!(
+                    output[0] == expected || output[0].is_nan() && expected.is_nan(),
+                    "{row:?} and {column:?} gave {}, not {expected}: {instructions:?}",
+                    output[0]
+                );
             }
         }
     });

@@ -22,6 +22,8 @@ pub(super) fn multiply(task: &mut QuantizedGemmTask) {
         #[cfg(target_arch = "x86_64")]
         (Instructions::Avx512Vnni(isa), false) => task.multiply_on(isa),
         #[cfg(target_arch = "x86_64")]
+        (Instructions::Avx512Bf16(isa), false) => task.multiply_on(isa.avx512_vnni()),
+        #[cfg(target_arch = "x86_64")]
         (Instructions::Amx(isa), false) => amx::multiply(isa, task),
         #[cfg(target_arch = "aarch64")]
         (Instructions::Neon(isa), false) => task.multiply_on(isa),

@@ -25,7 +25,9 @@ impl Instructions {
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx2(_) | Instructions::AvxVnni(_) => [6, 2],
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512(_) | Instructions::Avx512Vnni(_) => [8, 3],
+            Instructions::Avx512(_) | Instructions::Avx512Vnni(_) | Instructions::Avx512Bf16(_) => {
+                [8, 3]
+            }
             #[cfg(target_arch = "x86_64")]
             Instructions::Amx(_) => [8, 2],
             // Weights are widened: they need registers of more sums.

@@ -157,12 +157,12 @@ fn kept<'a>(chain: &Chain<'a>) -> Found<(&'a TypedNode, OutletId)> {
 
 /// A product, a scale, masks, a softmax and another product. A sink is concatenated before the softmax, and its weight cut off after
 /// it.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if!(node.op_is::<EinSum>());
     let mut chain = Chain::new(model, node);
     rule_if_some!(between = between(&mut chain)?);
     refuse_if!(constant_matrix(model, node)?.is_some(), "its keys are a constant matrix");
-    let Some(scores) = contraction(model, node)? else {
+    let Some(scores) = contraction(session, model, node)? else {
         refuse!("its scores must be a product of matrices");
     };
     // The second product has another shape.
@@ -170,7 +170,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
     let Some(next) = chain.next()? else {
         refuse!("the softmax must have one use, a product");
     };
-    let product = contraction(model, next.node)?;
+    let product = contraction(session, model, next.node)?;
     let Some(product) = product.filter(|product| product.left == next.slot) else {
         refuse!("what follows the softmax must be a product of it and the values");
     };

@@ -8,7 +8,11 @@ use super::rule::{Rewrite, Session, refuse, refuse_if};
 use crate::contraction::{BatchAxis, Contraction};
 
 /// The product of a node, if it is one that this crate's operator computes.
-pub(super) fn contraction(model: &TypedModel, node: &TypedNode) -> Found<Contraction> {
+pub(super) fn contraction(
+    session: &Session,
+    model: &TypedModel,
+    node: &TypedNode,
+) -> Found<Contraction> {
     rule_if_some!(op = node.op_as::<EinSum>());
     let facts = model.node_input_facts(node.id)?;
     rule_if!(facts.len() == 2 && facts.iter().all(|fact| is_single(fact)));
@@ -17,16 +21,16 @@ pub(super) fn contraction(model: &TypedModel, node: &TypedNode) -> Found<Contrac
     rule_if_some!(product = Contraction::of(op, shapes));
     let (left, right) = (shapes[product.left], shapes[product.right]);
     rule_if!(product.takes(left, right, &node.outputs[0].fact.shape));
-    Ok(Some(product))
+    Ok(Some(product.rounded_to(session.bf16())))
 }
 
 /// A product of two matrices, or of many.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     /// With fewer rows or columns of the other factor, packing constants in each run costs more than the product gains: tract
     /// packs them once.
     const LEAST: usize = 64;
     rule_if!(node.op_is::<EinSum>());
-    let Some(product) = contraction(model, node)? else {
+    let Some(product) = contraction(session, model, node)? else {
         refuse!(
             "it must be a product of two matrices of type F32, or of many, whose rows are read in vectors"
         )

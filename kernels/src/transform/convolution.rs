@@ -255,7 +255,12 @@ impl FoundConvolution {
     }
 
     /// Few pixels, as rows that are multiplied with the weights.
-    fn into_rows(mut self, model: &TypedModel, node: &TypedNode) -> TractResult<TypedModelPatch> {
+    fn into_rows(
+        mut self,
+        session: &Session,
+        model: &TypedModel,
+        node: &TypedNode,
+    ) -> TractResult<TypedModelPatch> {
         let mut chain = Chain::new(model, node);
         self.take_arithmetic(&mut chain)?;
         let activation = chain.activation()?;
@@ -264,8 +269,9 @@ impl FoundConvolution {
         let last = fact.rank() - 1;
         let rows = fact.shape.iter().product::<TDim>().to_usize().ok();
         let rows = rows.map(|elements| elements / self.spec.input_channels);
-        let others = std::iter::empty();
-        let op = FullyConnected::new(&self.weights, true, self.bias, activation, rows, others)?;
+        let (bf16, others) = (session.bf16(), std::iter::empty());
+        let op =
+            FullyConnected::new(&self.weights, true, self.bias, activation, rows, bf16, others)?;
         let (before, after) = (AxisOp::Move(axis, last), AxisOp::Move(last, axis));
         let ops: Vec<Box<dyn TypedOp>> = vec![Box::new(op), Box::new(after)];
         chain.replaced_by_parts(self.data, Some(before), vec![], ops)
@@ -277,7 +283,7 @@ impl FoundConvolution {
 ///
 /// tract's declutter makes a product of a convolution of one pixel, and a `Downsample` in front of it of its stride. Both
 /// become a convolution again.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if_let!([output] = &*node.outputs);
     let dt = output.fact.datum_type;
     let is_convolution = node.op_is::<Conv>() || node.op_is::<Deconv>();
@@ -316,7 +322,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
     let pixels = found.spatial(&output.fact).iter().product::<TDim>();
     let are_few = pixels.to_usize().is_ok_and(|pixels| pixels < FEW_PIXELS);
     if are_few && node.op_is::<EinSum>() {
-        return Ok(Some(found.into_rows(model, node)?.into()));
+        return Ok(Some(found.into_rows(session, model, node)?.into()));
     }
     refuse_if!(are_few, "its output has {pixels} pixels, but must have {FEW_PIXELS} or more");
     let parts = found.upsampling.iter().flat_map(|(upsampling, parts)| {

@@ -141,7 +141,7 @@ impl<'a> Layer<'a> {
 ///
 /// The elements of a row may have several axes, which are the last ones, and so may those of a row of the result: tract takes
 /// a reshape in front of a product or behind it into the product.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if_some!((axes, weights) = constant_matrix(model, node)?);
     refuse_unless_f32!("its weights are of type", weights.datum_type());
     refuse_if!(
@@ -158,7 +158,8 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
     };
     let others = model.nodes().iter().filter_map(|node| node.op_as());
     let (bias, activation, rows) = (layer.bias.clone(), layer.activation, layer.rows);
-    let op = FullyConnected::new(&weights, axes.transposed, bias, activation, rows, others)?;
+    let bf16 = session.bf16();
+    let op = FullyConnected::new(&weights, axes.transposed, bias, activation, rows, bf16, others)?;
     layer.replaced_by(op)
 }
 
@@ -180,13 +181,19 @@ pub(super) fn rewrite_compressed(
     refuse_if!(!axes.transposed, "the rows of its weights must be what is summed");
     let layer = or_refuse!(Layer::of(model, node, axes, constant.shape())?);
     let matrix = or_refuse!(CompressedMatrix::new(constant, layer.width())?);
+    let (bias, activation) = (layer.bias.clone(), layer.activation);
     // They would be widened in each run.
+    let are_packed = [Format::F16, Format::BF16].contains(&matrix.format)
+        && layer.rows.is_some_and(|rows| rows > 1);
+    if let (true, Some(isa)) = (are_packed, session.bf16()) {
+        let op = FullyConnected::packed_in_bf16(&matrix, isa, bias, activation)?;
+        return layer.replaced_by(op);
+    }
     refuse_if!(
-        [Format::F16, Format::BF16].contains(&matrix.format)
-            && layer.rows.is_some_and(|rows| rows > 1),
+        are_packed,
         "there are several rows of data: its weights of 16 bits are packed as floats"
     );
-    let (bias, activation) = (layer.bias.clone(), layer.activation);
-    let op = FullyConnected::compressed(matrix, session.precision(), bias, activation)?;
+    let precision = session.precision(matrix.format);
+    let op = FullyConnected::compressed(matrix, precision, bias, activation)?;
     layer.replaced_by(op)
 }

@@ -107,6 +107,26 @@ pub struct KernelsConfig {
     ///
     /// OpenVINO rounds them by default (`KV_CACHE_PRECISION`). They then take a quarter of the memory, and the result is another one.
     pub kv_cache_precision: CachePrecision,
+    /// What the factors of products in single precision may be rounded to.
+    ///
+    /// OpenVINO rounds them by default, to [`Bf16`](InferencePrecision::Bf16) (`INFERENCE_PRECISION_HINT`).
+    pub inference_precision: InferencePrecision,
+}
+
+/// What the factors of products in single precision are rounded to: of matmuls and fully connected layers, and in attention. Sums, and
+/// what is between the products, stay in single precision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InferencePrecision {
+    /// They are not rounded.
+    #[default]
+    F32,
+    /// Numbers of 8 bits, with the exponents of single precision: to the nearest one, halves to even ones. Constant weights take half the
+    /// memory, and products up to half the time. A processor without AVX512_BF16 rounds nothing.
+    ///
+    /// In such a product, numbers below the normal ones of single precision (2⁻¹²⁶) are 0, and factors within 2⁻⁹ of its largest number
+    /// are infinite. A single row of data that meets compressed weights is not rounded.
+    Bf16,
 }
 
 tract_core::register_model_transform!("kernels_transform", KernelsConfig, |config| Ok(Box::new(

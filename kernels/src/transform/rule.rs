@@ -5,10 +5,11 @@ use std::fmt::Debug;
 
 use tract_core::internal::*;
 
-use super::KernelsTransform;
 use super::found::Found;
+use super::{InferencePrecision, KernelsTransform};
 use crate::attention::CachePrecision;
-use crate::compressed::Precision;
+use crate::compressed::{Format, Precision};
+use crate::isa::{Bf16Isa, Instructions};
 
 /// When a rule is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,11 +119,22 @@ impl<'a> Session<'a> {
         self.transform.config.kv_cache_precision
     }
 
-    /// What data may be rounded to that meets compressed weights.
-    pub(super) fn precision(&self) -> Precision {
-        match self.transform.config.dynamic_quantization {
-            true => Precision::Dynamic,
-            false => Precision::Exact,
+    /// What data may be rounded to that meets compressed weights of a format.
+    pub(super) fn precision(&self, format: Format) -> Precision {
+        match self.bf16() {
+            _ if self.transform.config.dynamic_quantization && format.bits() <= 8 => {
+                Precision::Dynamic
+            }
+            Some(isa) => Precision::Bf16(isa),
+            None => Precision::Exact,
+        }
+    }
+
+    /// Whether factors of products are rounded to bf16: the options say so, and the processor multiplies such numbers.
+    pub(super) fn bf16(&self) -> Option<Bf16Isa> {
+        match self.transform.config.inference_precision {
+            InferencePrecision::Bf16 => Instructions::detect().bf16(),
+            InferencePrecision::F32 => None,
         }
     }
 

@@ -15,6 +15,7 @@ use tract_core::transform::{get_transform, get_transform_with_params};
 
 use super::convolution::FEW_PIXELS;
 use super::*;
+use crate::isa::tests::with_all_instructions;
 use crate::{DequantizedConst, WithKernels};
 
 /// Small integers, so that sums of products are exact.
@@ -1123,5 +1124,50 @@ fn dynamic_quantization_is_an_option() -> TractResult<()> {
     let (exact, rounded) = (run(false)?, run(true)?);
     assert_eq!([exact.0, rounded.0], [false, true]);
     exact.1.close_enough(&rounded.1, Approximation::Custom(0.5, 0.02, 0.))?;
+    Ok(())
+}
+
+/// Products, layers and attention round their factors only if the program asks for it, and the processor multiplies such numbers.
+#[test]
+fn inference_precision_is_an_option() -> TractResult<()> {
+    let size = 32;
+    let numbers = |count: usize| (0..count).map(|it| (it as f32).sin()).collect::<Vec<f32>>();
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([16, size]))?;
+    let einsum = |axes: &str| TractResult::Ok(EinSum::new(axes.parse()?, f32::datum_type()));
+    let mut of_layers = tvec!();
+    for name in ["queries", "keys", "values"] {
+        let weights = Tensor::from_shape(&[size, size], &numbers(size * size))?;
+        let weights = model.add_const(format!("{name}.weights"), weights)?;
+        of_layers.extend(model.wire_node(name, einsum("mk,nk->mn")?, &[data, weights])?);
+    }
+    let scores = model.wire_node("scores", einsum("mk,nk->mn")?, &of_layers[..2])?[0];
+    let softmax = Softmax::new(tvec![1], None, SoftmaxKind::Softmax);
+    let weights = model.wire_node("softmax", softmax, &[scores])?[0];
+    let attended = model.wire_node("attended", einsum("mk,kn->mn")?, &[weights, of_layers[2]])?;
+    let product = model.wire_node("product", einsum("mk,nk->mn")?, &[attended[0], data])?;
+    model.select_output_outlets(&product)?;
+    let data = Tensor::from_shape(&[16, size], &numbers(16 * size))?;
+    let run = |precision: Option<&str>| -> TractResult<Tensor> {
+        let options = match precision {
+            Some(precision) => format!("{{\"inference_precision\": \"{precision}\"}}"),
+            None => "{}".to_string(),
+        };
+        let config: KernelsConfig = serde_json::from_str(&options)?;
+        let runnable = KernelsTransform::new(config)?.runnable(model.clone())?;
+        let names = names(runnable.model());
+        for name in ["FullyConnected", "Contraction", "Attention"] {
+            assert!(names.iter().any(|it| it == name), "{names:?}");
+        }
+        Ok(runnable.run(tvec!(data.clone().into()))?.remove(0).into_tensor())
+    };
+    with_all_instructions(|instructions| {
+        let exact = run(None).unwrap();
+        assert_eq!(exact, run(Some("f32")).unwrap());
+        let rounded = run(Some("bf16")).unwrap();
+        assert_eq!(exact != rounded, instructions.bf16().is_some(), "{instructions:?}");
+        exact.close_enough(&rounded, Approximation::Custom(0.5, 0.02, 0.)).unwrap();
+    });
+    assert!(serde_json::from_str::<KernelsConfig>("{\"inference_precision\": \"f64\"}").is_err());
     Ok(())
 }
