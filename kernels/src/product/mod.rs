@@ -1,5 +1,5 @@
-//! Products of matrices in single precision (GEMM), `C = A B`: what convolutions, fully connected layers, products of computed
-//! factors and attention are made of.
+//! Products of matrices in single precision (GEMM), `C = A B`: what fully connected layers, products of computed factors and attention are
+//! made of. Convolutions have their own, whose rows are read where the image has them.
 //!
 //! All three matrices are row-major. A vector of the processor holds neighbours of a row of `C`: a row of `B` is
 //! read in vectors, and is multiplied by one element of `A` at a time. Factors are packed for that (but for rows of `A` on
@@ -50,7 +50,7 @@ pub use crate::isa::Vectors;
 pub(super) use dots::multiply_row_by_row;
 pub(super) use kernel::{Addend, GemmBlock, OperandB, load, store};
 pub(super) use output::Output;
-pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, UnpackedB, cycles, row_panels};
+pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, UnpackedB, row_panels};
 pub(super) use shares::{PARTS, Share, Shares};
 
 /// The product of operands `A` and `B`, `B` packed, from a panel of columns on. A sum of nothing writes nothing, not even the bias.

@@ -13,8 +13,8 @@ use std::arch::x86_64::{__m512i, _mm512_setzero_si512};
 use std::ops::Range;
 
 use super::finish::TileSums;
-use super::product::QuantizedGemmTask;
-use super::rows::{Im2rowAddresses, StridedLine, StridedLines};
+use super::instructions::QuantizedGemmTask;
+use crate::convolution::{Im2rowAddresses, StridedLine, StridedLines, TilePlace};
 use crate::isa::{Amx, Avx512Vnni, Isa, On};
 
 /// The rows of a tile.
@@ -123,7 +123,7 @@ impl On<Avx512Vnni> for AllBlocks<'_, '_> {
                         taps: &blocks.copied_taps,
                     },
                     false => RowBlockCodes {
-                        codes: &task.codes[block.begin..],
+                        codes: &task.bytes[block.begin..],
                         distance: blocks.distance,
                         taps: blocks.taps,
                     },
@@ -192,7 +192,7 @@ impl<'a> RowBlocks<'a> {
             }
             let tiles = end.div_ceil(ROWS);
             let reach = (tiles * ROWS - 1) * distance + taps[taps.len() - 1] + of_a_tap;
-            let is_copied = task.codes.len() < begin + reach;
+            let is_copied = task.bytes.len() < begin + reach;
             let mut block = RowBlock {
                 first,
                 begin,
@@ -220,7 +220,7 @@ impl<'a> RowBlocks<'a> {
                 let start = block.begin + row * self.distance;
                 for (tap, place) in self.taps.iter().zip(&self.copied_taps) {
                     let taken = 4 * task.steps;
-                    copy[*place..][..taken].copy_from_slice(&task.codes[start + tap..][..taken]);
+                    copy[*place..][..taken].copy_from_slice(&task.bytes[start + tap..][..taken]);
                 }
             }
         }
@@ -377,12 +377,14 @@ impl<const V: usize> On<Avx512Vnni> for FinishBlock<'_, '_, V> {
         for Segment { place, rows } in segments {
             let (whole, rest) = sums[*place..][..*rows].as_chunks::<8>();
             for sums in whole {
-                TileSums { epilogue, sums, channel, width, first_row, output }.finish(lanes);
+                let at = TilePlace { channel, width, first_row };
+                TileSums { epilogue, sums, at, output }.finish(lanes);
                 first_row += 8;
             }
             for row in rest {
                 let sums = &[*row];
-                TileSums { epilogue, sums, channel, width, first_row, output }.finish(lanes);
+                let at = TilePlace { channel, width, first_row };
+                TileSums { epilogue, sums, at, output }.finish(lanes);
                 first_row += 1;
             }
         }

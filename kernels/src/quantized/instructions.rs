@@ -2,11 +2,81 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::amx;
-use super::product::QuantizedGemmTask;
+use super::depthwise::{DepthwiseKernels, multiply_rows};
+use super::finish::Epilogue;
+use crate::convolution::{DepthwiseRows, Element, FilterFormat, GemmTask, UnpackedFilters};
+use crate::cost::{self, Cost};
 use crate::isa::Instructions;
 
+/// Codes of 8 bits: those of data are unsigned, those of weights signed.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Codes;
+
+/// A task of a GEMM of codes.
+pub(super) type QuantizedGemmTask<'a> = GemmTask<'a, Codes>;
+
+impl Element for Codes {
+    type Data = u8;
+    type Epilogue = Epilogue;
+    type Depthwise = DepthwiseKernels;
+
+    const PRODUCT: Cost = cost::PRODUCT_OF_CODES;
+
+    fn multiply(task: &mut QuantizedGemmTask) {
+        multiply(task);
+    }
+
+    fn depthwise(kernels: &DepthwiseKernels, rows: DepthwiseRows<Codes>) {
+        multiply_rows(kernels, rows);
+    }
+}
+
+impl Instructions {
+    /// How codes of weights are packed. The tile is smaller than that of vectors without AMX, and where weights are widened: they need
+    /// registers of more sums.
+    pub(super) fn format_of(self, weights: UnpackedFilters) -> FilterFormat {
+        let tile = match self {
+            Instructions::Portable(_) => [4, 2],
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(_) | Instructions::AvxVnni(_) => [6, 2],
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512(_) | Instructions::Avx512Vnni(_) => [8, 3],
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Amx(_) => [8, 2],
+            #[cfg(target_arch = "aarch64")]
+            Instructions::Neon(_) => [4, 2],
+            #[cfg(target_arch = "aarch64")]
+            Instructions::NeonDot(_) => [6, 2],
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Instructions::Simd128(_) => [4, 2],
+        };
+        let bytes_of_step = if self.widens(weights) { 2 } else { 4 };
+        FilterFormat { bytes_of_step, tile, has_tiles: self.has_tiles() }
+    }
+
+    /// Whether codes are widened to 16 bits before they meet these weights.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
+    fn widens(self, weights: UnpackedFilters) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(_) | Instructions::Avx512(_) => !pairs_fit(weights),
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Instructions::Simd128(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// Whether each two neighbours are at most 128 from 0 together: their products with two codes of data have 16 bits then.
+#[cfg(target_arch = "x86_64")]
+fn pairs_fit(weights: UnpackedFilters) -> bool {
+    let fits =
+        |pair: &[i8]| pair.iter().map(|code| u16::from(code.unsigned_abs())).sum::<u16>() <= 128;
+    weights.bytes.chunks_exact(weights.of_a_tap).all(|tap| tap.chunks(2).all(fits))
+}
+
 /// Computes all tiles of a task.
-pub(super) fn multiply(task: &mut QuantizedGemmTask) {
+fn multiply(task: &mut QuantizedGemmTask) {
     match (task.filters.instructions, task.filters.are_widened()) {
         (Instructions::Portable(isa), false) => task.multiply_on(isa),
         #[cfg(target_arch = "x86_64")]

@@ -28,14 +28,11 @@ mod levels;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod pools;
-mod product;
-mod rows;
 #[cfg(test)]
 pub(crate) mod tests;
 mod vectors;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm;
-mod window;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

@@ -5,16 +5,23 @@
 //! bits (`vpmaddubsw`), which is exact if they fit: if two neighbours of the weights are together at most 128 from 0, as
 //! NNCF makes them if it is asked to. Others are widened to 16 bits first, and so is the data.
 
+use super::finish::{Epilogue, TileSums};
+use super::instructions::Codes;
+use crate::convolution::{Dot, OutputRows, TilePlace};
 use crate::isa::{Lanes, Portable, methods};
-use crate::product::activation::Activation;
+use crate::product::activation::{Activation, ActivationLanes};
 
 /// Vectors of what sums of codes become.
-pub(super) trait CodeLanes<const N: usize>: Lanes<N> {
-    fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats;
+pub(crate) trait CodeLanes<const N: usize>: ActivationLanes<N> {
+    /// The function of numbers that become codes: it may be less exact than that of others.
+    #[inline(always)]
+    fn activated_code(self, x: Self::Floats, activation: Activation) -> Self::Floats {
+        self.activated(x, activation)
+    }
 }
 
 /// Vectors that multiply `W` codes of data, which are four bytes, with as many of weights at once.
-pub(super) trait DotCodes<const W: usize, const N: usize>: CodeLanes<N> {
+pub(crate) trait DotCodes<const W: usize, const N: usize>: CodeLanes<N> {
     /// Codes of data for all lanes.
     type Left: Copy;
     /// Codes of weights for each lane.
@@ -26,7 +33,7 @@ pub(super) trait DotCodes<const W: usize, const N: usize>: CodeLanes<N> {
 }
 
 /// Vectors that take `T` taps at once, from as many channels as `T` vectors have sums.
-pub(super) trait TapLanes<const T: usize, const N: usize>: CodeLanes<N> {
+pub(crate) trait TapLanes<const T: usize, const N: usize>: CodeLanes<N> {
     /// The codes of the taps, in the order of [`channel_of_lane`].
     fn interleaved(self, codes: [&[[u8; N]; T]; T]) -> [Self::Words; T];
     /// Adds the products of taps and weights to the sums of a vector. Two taps have weights of 16 bits, four of 8.
@@ -42,6 +49,44 @@ pub(super) fn channel_of_lane(lane: usize, lanes: usize, taps_at_once: usize) ->
     lane / 4 * 4 * taps_at_once + vector * 4 + lane % 4
 }
 
+/// Codes are multiplied as vectors do it with codes.
+impl<L: DotCodes<W, N>, const W: usize, const N: usize> Dot<Codes, W, N> for L {
+    type Left = L::Left;
+    type Right = L::Right;
+    type Sums = L::Words;
+
+    #[inline(always)]
+    fn left(self, step: [u8; 4]) -> Self::Left {
+        DotCodes::left(self, step)
+    }
+
+    #[inline(always)]
+    fn right(self, step: &[[i8; W]; N]) -> Self::Right {
+        DotCodes::right(self, step)
+    }
+
+    #[inline(always)]
+    fn first(self, words: &[i32; N]) -> Self::Sums {
+        self.load_i32(words)
+    }
+
+    #[inline(always)]
+    fn dot(self, sums: Self::Sums, left: Self::Left, right: Self::Right) -> Self::Sums {
+        DotCodes::dot(self, sums, left, right)
+    }
+
+    #[inline(always)]
+    fn finish<const R: usize, const V: usize>(
+        self,
+        epilogue: &Epilogue,
+        sums: &[[Self::Sums; V]; R],
+        at: TilePlace,
+        output: &mut OutputRows,
+    ) {
+        TileSums { epilogue, sums, at, output }.finish(self);
+    }
+}
+
 /// Vectors of sums that begin with these numbers.
 #[inline(always)]
 pub(super) fn load_sums<L: Lanes<N>, const N: usize, const V: usize>(
@@ -55,12 +100,7 @@ pub(super) fn load_sums<L: Lanes<N>, const N: usize, const V: usize>(
     sums
 }
 
-impl CodeLanes<8> for Portable {
-    #[inline(always)]
-    fn activated(self, x: [f32; 8], activation: Activation) -> [f32; 8] {
-        x.map(|x| activation.apply(pulp::Scalar::new(), x))
-    }
-}
+impl CodeLanes<8> for Portable {}
 
 impl DotCodes<4, 8> for Portable {
     type Left = [i32; 4];
