@@ -36,7 +36,7 @@
 //! | `transform/channels_last.rs` | regions with the channels last, around convolutions and pools |
 //! | `transform/convolution.rs`, … | the rules, a file for each operator |
 //! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
-//! | `convolution/`, `fully_connected.rs`, `contraction.rs` | the operators |
+//! | `fully_connected.rs`, `contraction.rs` | products with a constant matrix, and others |
 //! | `grouped.rs` | products of rows in groups, each with a matrix of its own |
 //! | `normalization.rs` | LayerNormalization and RMSNormalization |
 //! | `elementwise.rs` | functions of elements, several at once |
@@ -47,6 +47,7 @@
 //! | `parallel.rs` | loops that run at the same time |
 //! | `barrier.rs` | [`guard_downsamples`]: what tract's strides must not pass |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
+//! | `convolution/` | convolutions and pools, and what those of codes have in common with them |
 //! | `compressed/` | constants that stay compressed, and products with them |
 //! | `lazy.rs` | [`LazyConst`]: constants that are read when they are needed |
 //! | `product/` | products of packed matrices, of which layers and attention are made |

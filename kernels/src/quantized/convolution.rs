@@ -8,8 +8,8 @@ use tract_core::ops::cnn::PoolSpec;
 
 use super::depthwise::{DepthwiseKernels, MOST_CHANNELS};
 use super::finish::{Epilogue, ResidualOperand};
-use super::instructions::Codes;
 use super::levels::Levels;
+use super::vectors::Codes;
 use crate::checks::expect_input_count;
 use crate::convolution::{
     Convolution, ConvolutionFilters, UnpackedConvolution, is_padded, output_shape,

@@ -5,8 +5,7 @@
 //! few channels, vectors have those of several neighbours, which are as if they were one pixel of so many channels.
 
 use super::finish::{Epilogue, TileSums};
-use super::instructions::Codes;
-use super::vectors::{CodeLanes, TapLanes, channel_of_lane, load_sums};
+use super::vectors::{CodeLanes, Codes, TapLanes, channel_of_lane, load_sums};
 use crate::convolution::{ChannelsLastWindow, DepthwiseRows, MOST_ROWS, OutputRows, TilePlace};
 use crate::isa::{Instructions, On, with_isa};
 use crate::product::row_panels;

@@ -3,17 +3,13 @@
 #[cfg(target_arch = "x86_64")]
 use super::amx;
 use super::depthwise::{DepthwiseKernels, multiply_rows};
-use super::finish::Epilogue;
-use crate::convolution::{DepthwiseRows, Element, FilterFormat, GemmTask, UnpackedFilters};
+use super::finish::{Epilogue, TileSums};
+use super::vectors::{Codes, DotCodes};
+use crate::convolution::{
+    DepthwiseRows, Dot, Element, FilterFormat, GemmTask, OutputRows, TilePlace, UnpackedFilters,
+};
 use crate::cost::{self, Cost};
 use crate::isa::Instructions;
-
-/// Codes of 8 bits: those of data are unsigned, those of weights signed.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Codes;
-
-/// A task of a GEMM of codes.
-pub(super) type QuantizedGemmTask<'a> = GemmTask<'a, Codes>;
 
 impl Element for Codes {
     type Data = u8;
@@ -22,12 +18,50 @@ impl Element for Codes {
 
     const PRODUCT: Cost = cost::PRODUCT_OF_CODES;
 
-    fn multiply(task: &mut QuantizedGemmTask) {
+    fn multiply(task: &mut GemmTask<Codes>) {
         multiply(task);
     }
 
     fn depthwise(kernels: &DepthwiseKernels, rows: DepthwiseRows<Codes>) {
         multiply_rows(kernels, rows);
+    }
+}
+
+/// Codes are multiplied as vectors do it with codes.
+impl<L: DotCodes<W, N>, const W: usize, const N: usize> Dot<Codes, W, N> for L {
+    type Left = L::Left;
+    type Right = L::Right;
+    type Sums = L::Words;
+
+    #[inline(always)]
+    fn left(self, step: [u8; 4]) -> Self::Left {
+        DotCodes::left(self, step)
+    }
+
+    #[inline(always)]
+    fn right(self, step: &[[i8; W]; N]) -> Self::Right {
+        DotCodes::right(self, step)
+    }
+
+    #[inline(always)]
+    fn first(self, words: &[i32; N]) -> Self::Sums {
+        self.load_i32(words)
+    }
+
+    #[inline(always)]
+    fn dot(self, sums: Self::Sums, left: Self::Left, right: Self::Right) -> Self::Sums {
+        DotCodes::dot(self, sums, left, right)
+    }
+
+    #[inline(always)]
+    fn finish<const R: usize, const V: usize>(
+        self,
+        epilogue: &Epilogue,
+        sums: &[[Self::Sums; V]; R],
+        at: TilePlace,
+        output: &mut OutputRows,
+    ) {
+        TileSums { epilogue, sums, at, output }.finish(self);
     }
 }
 
@@ -76,7 +110,7 @@ fn pairs_fit(weights: UnpackedFilters) -> bool {
 }
 
 /// Computes all tiles of a task.
-fn multiply(task: &mut QuantizedGemmTask) {
+fn multiply(task: &mut GemmTask<Codes>) {
     match (task.filters.instructions, task.filters.are_widened()) {
         (Instructions::Portable(isa), false) => task.multiply_on(isa),
         #[cfg(target_arch = "x86_64")]

@@ -5,11 +5,12 @@
 //! bits (`vpmaddubsw`), which is exact if they fit: if two neighbours of the weights are together at most 128 from 0, as
 //! NNCF makes them if it is asked to. Others are widened to 16 bits first, and so is the data.
 
-use super::finish::{Epilogue, TileSums};
-use super::instructions::Codes;
-use crate::convolution::{Dot, OutputRows, TilePlace};
 use crate::isa::{Lanes, Portable, methods};
 use crate::product::activation::{Activation, ActivationLanes};
+
+/// Codes of 8 bits, as the elements of a convolution: those of data are unsigned, those of weights signed.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Codes;
 
 /// Vectors of what sums of codes become.
 pub(crate) trait CodeLanes<const N: usize>: ActivationLanes<N> {
@@ -47,44 +48,6 @@ pub(crate) trait TapLanes<const T: usize, const N: usize>: CodeLanes<N> {
 pub(super) fn channel_of_lane(lane: usize, lanes: usize, taps_at_once: usize) -> usize {
     let (vector, lane) = (lane / lanes, lane % lanes);
     lane / 4 * 4 * taps_at_once + vector * 4 + lane % 4
-}
-
-/// Codes are multiplied as vectors do it with codes.
-impl<L: DotCodes<W, N>, const W: usize, const N: usize> Dot<Codes, W, N> for L {
-    type Left = L::Left;
-    type Right = L::Right;
-    type Sums = L::Words;
-
-    #[inline(always)]
-    fn left(self, step: [u8; 4]) -> Self::Left {
-        DotCodes::left(self, step)
-    }
-
-    #[inline(always)]
-    fn right(self, step: &[[i8; W]; N]) -> Self::Right {
-        DotCodes::right(self, step)
-    }
-
-    #[inline(always)]
-    fn first(self, words: &[i32; N]) -> Self::Sums {
-        self.load_i32(words)
-    }
-
-    #[inline(always)]
-    fn dot(self, sums: Self::Sums, left: Self::Left, right: Self::Right) -> Self::Sums {
-        DotCodes::dot(self, sums, left, right)
-    }
-
-    #[inline(always)]
-    fn finish<const R: usize, const V: usize>(
-        self,
-        epilogue: &Epilogue,
-        sums: &[[Self::Sums; V]; R],
-        at: TilePlace,
-        output: &mut OutputRows,
-    ) {
-        TileSums { epilogue, sums, at, output }.finish(self);
-    }
 }
 
 /// Vectors of sums that begin with these numbers.

@@ -286,7 +286,7 @@ fn regions_have_the_channels_last() -> TractResult<()> {
     let shape = tvec![1, 8, 6, 7];
     let data = model.add_source("data", f32::fact(&shape))?;
     let pad = PaddingSpec::Explicit(tvec![1; 2], tvec![1; 2]);
-    let mut convolution = |model: &mut TypedModel, name: &str, data: OutletId| {
+    let convolution = |model: &mut TypedModel, name: &str, data: OutletId| {
         let inputs = model.outlet_fact(data)?.shape[1].to_usize()?;
         let spec = PoolSpec::new(DataFormat::NCHW, tvec![3; 2], pad.clone(), None, None, inputs, 8);
         let weights = model.add_const(format!("{name}.weights"), integers(&[8, inputs, 3, 3]))?;
