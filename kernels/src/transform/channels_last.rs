@@ -36,7 +36,7 @@ pub(super) fn translate(model: &mut TypedModel) -> TractResult<()> {
 }
 
 fn translated(source: &TypedModel) -> TractResult<TypedModel> {
-    let mut copy = Copy { model: Translation::new(source), done: HashSet::new() };
+    let mut copy = RegionTranslation { model: Translation::new(source), done: HashSet::new() };
     for input in source.input_outlets()? {
         let outlet = copy.model.input(*input, source.outlet_fact(*input)?.clone())?;
         copy.set(*input, Layouts { of_model: Some(outlet), channels_last: None });
@@ -49,23 +49,20 @@ fn translated(source: &TypedModel) -> TractResult<TypedModel> {
     }
     let outputs = source.output_outlets()?.iter().map(|outlet| {
         let output = copy.of_model(*outlet)?;
-        if let Some(label) = source.outlet_label(*outlet) {
-            copy.model.target.set_outlet_label(output, label.to_string())?;
-        }
-        Ok(output)
+        copy.model.labelled(*outlet, output)
     });
     let outputs = outputs.collect::<TractResult<Vec<_>>>()?;
     copy.model.into_target(&outputs)
 }
 
 /// A model on its way to channels last.
-struct Copy<'a> {
+struct RegionTranslation<'a> {
     model: Translation<'a, Layouts>,
     /// The nodes that are copied.
     done: HashSet<usize>,
 }
 
-impl<'a> Copy<'a> {
+impl<'a> RegionTranslation<'a> {
     fn set(&mut self, outlet: OutletId, layouts: Layouts) {
         self.done.insert(outlet.node);
         self.model.values.insert(outlet, layouts);
