@@ -33,9 +33,10 @@
 //! | `transform/chain.rs` | what follows a node, and is done by the same operator: biases, activations, a softmax |
 //! | `transform/found.rs` | what rules look for, and what is before a node, and is done by the same operator |
 //! | `transform/quantized/`, `transform/half.rs` | regions on codes, and in half precision: they are translated before any rule is tried |
+//! | `transform/channels_last.rs` | regions with the channels last, around convolutions and pools |
 //! | `transform/convolution.rs`, … | the rules, a file for each operator |
 //! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
-//! | `convolution/`, `fully_connected.rs`, `contraction.rs` | the operators |
+//! | `fully_connected.rs`, `contraction.rs` | products with a constant matrix, and others |
 //! | `grouped.rs` | products of rows in groups, each with a matrix of its own |
 //! | `normalization.rs` | LayerNormalization and RMSNormalization |
 //! | `elementwise.rs` | functions of elements, several at once |
@@ -46,6 +47,7 @@
 //! | `parallel.rs` | loops that run at the same time |
 //! | `barrier.rs` | [`guard_downsamples`]: what tract's strides must not pass |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
+//! | `convolution/` | convolutions and pools, and what those of codes have in common with them |
 //! | `compressed/` | constants that stay compressed, and products with them |
 //! | `lazy.rs` | [`LazyConst`]: constants that are read when they are needed |
 //! | `product/` | products of packed matrices, of which layers and attention are made |
@@ -66,25 +68,23 @@
 //! | GEMM | `C = A B`; GEMV where `A` is one row | `PackedGemm`, `GemmBlock`, `Gemv` in `product/` |
 //! | operands A and B | the left and the right factor of a GEMM | `OperandA`, `PackedB` in `product/panels.rs` |
 //! | element | what operands consist of: a number in single precision, or two steps of a sum in bf16 | `Element` in `product/element.rs` |
-//! | packing | copying an operand into the order in which it is read | `pack` of both, `PackedFilters::pack` in `quantized/product.rs` |
+//! | packing | copying an operand into the order in which it is read | `pack` of both, `PackedFilters::pack` in `convolution/product.rs` |
 //! | panel | rows of A, or columns of B, that are packed together | `product/panels.rs` |
 //! | tile | sums of C that stay in registers; bytes in a register of AMX; words that meet digits | `Tile` in `product/panels.rs`, `quantized/amx.rs`, `DigitTile` in `compressed/nibbles/` |
-//! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `sums_of_tile` in `product/avx512.rs`, `CodeTile` in `quantized/product.rs` |
-//! | part, task | what a thread takes of shared work; the piece of it that is computed at once | `PlaneTask`, `QuantizedGemmTask`, `FewRowsTask`, … |
-//! | epilogue | what is done with sums before they are written | `Epilogue` in `quantized/finish.rs`, `finish` in `product/kernel.rs` and `compressed/product.rs` |
+//! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `sums_of_tile` in `product/avx512.rs`, `DotTile` in `convolution/product.rs` |
+//! | part, task | what a thread takes of shared work; the piece of it that is computed at once | `GemmTask`, `DepthwiseTask`, `FewRowsTask`, … |
+//! | epilogue | what is done with sums before they are written | `Epilogue` in `quantized/finish.rs`, `finish` in `product/kernel.rs`, `convolution/singles.rs` and `compressed/product.rs` |
 //! | lane | an element of a vector of the processor | [`Vectors`], `Lanes` in `isa/` |
 //! | proof | a value that there is only where the processor has some instructions | `Isa` in `isa/`, `Avx2`, `Avx512`, … |
-//! | patch | the elements that the kernel of a convolution meets for a pixel | `PatchLayout` in `convolution/patches.rs` |
-//! | im2col | patches as the columns of B, or as rows of A (im2row) | `PackPatchesAsB`, `PackPatchesAsA` in that file |
-//! | im2row addresses | where each tap of each row of A is in memory | `Im2rowAddresses` in `quantized/rows.rs` |
-//! | tap | a place of a kernel, or of what is interpolated, with its weights; a row of places that are neighbours in memory | `CodedWeights` in `quantized/product.rs`, [`Taps`] |
+//! | im2row addresses | where each tap of each row of A is in memory | `Im2rowAddresses` in `convolution/rows.rs` |
+//! | tap | a place of a kernel, or of what is interpolated, with its weights; a row of places that are neighbours in memory | `UnpackedFilters` in `convolution/product.rs`, [`Taps`] |
 //! | code | a few bits that stand for a number, also a float of 16 bits | `Levels` in `quantized/levels.rs`, [`Format`] |
 //! | levels | the numbers that the codes of quantised data stand for | `Levels` in `quantized/levels.rs` |
-//! | step | codes, or one element, of each row or column that are multiplied at once | `PackedFilters` in `quantized/product.rs` |
+//! | step | codes, or one element, of each row or column that are multiplied at once | `PackedFilters` in `convolution/product.rs` |
 //! | digit | one of three bytes of a number of the data, which is multiplied as an integer; or one of two of 12 bits | `compressed/digits.rs`, `compressed/wasm.rs` |
 //! | per-channel scale | what the sums of an output channel are multiplied by, with an addend and limits | `ChannelScales` in `quantized/finish.rs` |
 //! | zero point | the code that stands for 0; of a group, what is subtracted from codes | `Level::zero` in `quantized/levels.rs`, `GroupParameters` |
-//! | group | codes that share a scale; channels of a convolution; rows that share a matrix | `GroupParameters` in `compressed/matrix.rs`, `GroupWeights` in `convolution/products.rs`, `grouped.rs` |
+//! | group | codes that share a scale; channels of a convolution; rows that share a matrix | `GroupParameters` in `compressed/matrix.rs`, `ProductFilters` in `convolution/driver.rs`, `grouped.rs` |
 //! | nibble | a code of four bits | `NibbleTask` in `compressed/nibbles/` |
 //! | prefetch | asking for a line of memory before it is read | `StreamPrefetch` in `memory.rs` |
 //!

@@ -203,11 +203,18 @@ fn few_rows<S: Simd>(
     let width = output.len();
     let mut first = 0;
     while first + AT_ONCE <= count {
-        let [a, b, c, d]: [&[f32]; AT_ONCE] =
-            std::array::from_fn(|row| &rows[(first + row) * size..][..width]);
+        // Loops, as functions of arrays need not be inlined.
+        let mut these: [&[f32]; AT_ONCE] = [&[]; AT_ONCE];
+        for row in 0..AT_ONCE {
+            these[row] = &rows[(first + row) * size..][..width];
+        }
         for (number, place) in output.chunks_mut(lanes).enumerate() {
             let range = number * lanes..number * lanes + place.len();
-            let [a, b, c, d] = [a, b, c, d].map(|row| load(simd, &row[range.clone()]));
+            let mut vectors = [simd.splat_f32s(0.); AT_ONCE];
+            for row in 0..AT_ONCE {
+                vectors[row] = load(simd, &these[row][range.clone()]);
+            }
+            let [a, b, c, d] = vectors;
             // What is there already is no NaN of a row.
             let so_far = load(simd, place);
             let all = match reducer {

@@ -172,12 +172,16 @@ fn transpose<T: Copy>(data: &[T], stride: usize, output: &mut [T], rows: usize, 
             let data = &data[column * stride + row..];
             let output = &mut output[row * size + column..];
             if columns == TILE && count == TILE {
-                let tile: [[T; TILE]; TILE] = std::array::from_fn(|column| {
-                    data[column * stride..][..TILE].try_into().expect("it has this length")
-                });
+                // Loops, as functions of arrays need not be inlined.
+                let mut tile = [&data.as_chunks::<TILE>().0[0]; TILE];
+                for (column, places) in tile.iter_mut().enumerate() {
+                    *places = &data[column * stride..].as_chunks().0[0];
+                }
                 for row in 0..TILE {
-                    let place = &mut output[row * size..][..TILE];
-                    place.copy_from_slice(&tile.map(|column| column[row]));
+                    let places = &mut output[row * size..].as_chunks_mut::<TILE>().0[0];
+                    for column in 0..TILE {
+                        places[column] = tile[column][row];
+                    }
                 }
             } else {
                 for row in 0..count {

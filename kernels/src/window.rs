@@ -35,11 +35,6 @@ impl Window {
         Ok(window)
     }
 
-    /// The elements of a channel of the data.
-    pub fn elements(&self) -> usize {
-        self.input.iter().product()
-    }
-
     /// The pixels of a channel of the output.
     pub fn pixels(&self) -> usize {
         self.output.iter().product()

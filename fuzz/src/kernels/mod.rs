@@ -466,7 +466,7 @@ impl Case {
             "FullyConnected",
             "LayerNormalization",
             "PackedConvolution",
-            "PoolOfPlanes",
+            "ChannelsLastPool",
             "ResizeAxes",
             "RmsNormalization",
             "SliceOfAxis",

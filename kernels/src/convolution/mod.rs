@@ -1,20 +1,38 @@
-//! Convolutions of single precision, whose weights are constants, and pools.
+//! Convolutions whose weights are constants, and pools. The channels are last: what a sum needs of a pixel is in a row then, whatever the
+//! kernel, its strides and its padding are. Most convolutions read the data where it is; others copy it first.
 //!
-//! * `packed.rs` has the operator: a convolution is products, or a sum for each channel on its own;
-//! * `products.rs` computes the products, of weights and patches (im2col), on threads;
-//! * `planes.rs` computes channels on their own, and pools;
-//! * `patches.rs` lays channels out with their padding, and says what pixels meet; `layouts.rs` remembers that;
+//! * `window.rs` and `rows.rs` say which elements a pixel is made of, by their addresses;
+//! * `product.rs` has packed weights and the microkernel, for any type of elements, and `output.rs` where it writes;
+//! * `driver.rs` computes a convolution of any elements, on threads;
+//! * `singles.rs` has the elements in single precision, `channels.rs` what is made of single channels of these;
+//! * `packed.rs` and `pools.rs` have the operators;
 //! * `trimmed.rs` cuts off what meets padding alone.
+//!
+//! Files import from those above them alone, but for operators.
 
-mod layouts;
+mod channels;
+mod driver;
+mod output;
 mod packed;
-mod patches;
-mod planes;
-mod products;
+mod pools;
+mod product;
+mod rows;
+mod singles;
 #[cfg(test)]
 pub(crate) mod tests;
 mod trimmed;
+mod window;
 
+pub(crate) use driver::{Convolution, ConvolutionFilters, UnpackedConvolution, is_padded};
+pub(crate) use output::OutputRows;
 pub(crate) use packed::PackedConvolution;
-pub(crate) use planes::{PoolOf, PoolOfPlanes};
+pub(crate) use pools::{ChannelsLastPool, PoolOf};
+pub(crate) use product::{
+    DepthwiseRows, Dot, Element, FilterFormat, GemmTask, MOST_ROWS, TilePlace, UnpackedFilters,
+};
+pub(crate) use rows::PADDING;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use rows::{Im2rowAddresses, StridedLine, StridedLines};
+pub(crate) use singles::SinglesEpilogue;
 pub(crate) use trimmed::trimmed;
+pub(crate) use window::{ChannelsLastWindow, one_pixel, output_shape};

@@ -1,50 +1,34 @@
 use std::sync::Arc;
 
+use pulp::bytemuck::cast_slice;
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
-use super::layouts::PatchLayoutCache;
-use super::planes::{PlaneReduction, Planes};
-use super::products::{GroupWeights, Im2colGemm, prefers_rows};
+use super::channels::ChannelKernels;
+use super::driver::{Convolution, ConvolutionFilters, UnpackedConvolution};
+use super::singles::{Singles, SinglesEpilogue};
+use super::window::output_shape;
 use crate::checks::expect_input_count;
-use crate::memory::{filled_output, floats};
-use crate::product::activation::Activation;
-use crate::window::Window;
+use crate::isa::Instructions;
+use crate::memory::floats;
 
-/// A convolution whose weights are packed for this machine.
+/// A convolution in single precision, whose weights are packed for this machine. The data is `[any axes, spatial axes, channels]`, and
+/// so is the output. A second input of the shape of the output is added, if the epilogue says so.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PackedConvolution {
-    spec: PoolSpec,
-    group: usize,
-    activation: Activation,
-    /// What numbers of each channel that are less than 0 are multiplied by at last.
-    slopes: Option<Arc<Vec<f32>>>,
-    filters: Arc<ConvolutionFilters>,
-    bias: Arc<Vec<f32>>,
-    layouts: PatchLayoutCache,
-}
+pub(crate) struct PackedConvolution(Arc<Convolution<Singles>>);
 
-/// The weights, for how the convolution is computed.
-#[derive(Debug, PartialEq)]
-enum ConvolutionFilters {
-    /// Of each group, an operand of a GEMM.
-    Products(Vec<GroupWeights>),
-    /// A channel of the output is made of one of the input: the kernel for each.
-    Planes(Vec<f32>),
-}
-
-/// So many channels of an output that are made of one channel, or more, are a product: it reads that one for several of them at once.
-const FEW_CHANNELS: usize = 8;
-
-/// How many elements padding may add to a channel: it is copied with them.
+/// How many elements padding may add to a channel.
 const MOST_PADDING: usize = 1 << 16;
 
 impl_plain_op!(
     PackedConvolution,
     "PackedConvolution",
     info = |op| {
-        let mut info = vec![format!("{:?}, group: {}, {:?}", op.spec, op.group, op.activation)];
-        info.extend(op.slopes.as_ref().map(|_| "numbers less than 0 have slopes".to_string()));
+        let Convolution { spec, group, epilogue, .. } = &*op.0;
+        let SinglesEpilogue { adds, activation, slopes } = epilogue;
+        let mut info = vec![format!("{spec:?}, group: {group}, {activation:?}")];
+        info.extend(adds.then(|| "adds a residual before".to_string()));
+        info.extend(slopes.as_ref().map(|_| "numbers less than 0 have slopes".to_string()));
         info
     },
     validation = |_| Validation::Rounding
@@ -69,85 +53,69 @@ impl PackedConvolution {
         (1..=3).contains(&spec.rank()) && padding.is_some_and(|padding| padding <= MOST_PADDING)
     }
 
-    /// The data is `NCHW` or `CHW`. `weights` is `[output channels, input channels of a group, kernel]`, `bias` has a
-    /// number for each output channel. `sizes` are those of the data's spatial axes, if they are known.
+    /// `weights` is `[output channels, input channels of a group, kernel]`, `bias` has a number for each output channel, and so have
+    /// the slopes.
     pub fn new(
         spec: PoolSpec,
         group: usize,
-        activation: Activation,
         weights: &Tensor,
-        bias: Vec<f32>,
-        sizes: Option<&[usize]>,
+        bias: &[f32],
+        epilogue: SinglesEpilogue,
     ) -> TractResult<PackedConvolution> {
-        ensure!(!spec.data_format.c_is_last(), "the format of the data is {:?}", spec.data_format);
-        let (outputs, inputs) = (spec.output_channels / group, spec.input_channels / group);
-        let depth = inputs * spec.kernel_shape.iter().product::<usize>();
+        ensure!(spec.data_format.c_is_last(), "the format of the data is {:?}", spec.data_format);
+        let PoolSpec { input_channels, output_channels, .. } = spec;
+        let taps = spec.kernel_shape.iter().product::<usize>();
+        let depth = input_channels / group * taps;
         let weights = floats(weights)?;
         ensure!(!weights.is_empty(), "the weights have no elements");
-        ensure!(weights.len() == group * outputs * depth, "the weights have another size");
-        ensure!(bias.len() == spec.output_channels, "the bias has another size");
-        let few = outputs < FEW_CHANNELS;
-        let filters = if inputs == 1 && spec.rank() <= 2 && (group > 1 || few) {
-            ConvolutionFilters::Planes(weights.to_vec())
+        ensure!(weights.len() == output_channels * depth, "the weights have another size");
+        ensure!(bias.len() == output_channels, "the bias has another size");
+        let slopes = epilogue.slopes.as_ref();
+        ensure!(
+            slopes.is_none_or(|it| it.len() == output_channels),
+            "the slopes have another size"
+        );
+        let filters = if group == input_channels && group == output_channels && group > 1 {
+            ConvolutionFilters::Depthwise(ChannelKernels::pack(weights, bias))
         } else {
-            let window = sizes.map(|sizes| Window::new(&spec, sizes)).transpose()?;
-            let are_columns = window.is_some_and(|window| prefers_rows(window, outputs, depth));
-            let pack = |group: &[f32]| GroupWeights::pack(group, outputs, depth, are_columns);
-            ConvolutionFilters::Products(weights.chunks_exact(outputs * depth).map(pack).collect())
+            let unpacked = UnpackedConvolution {
+                spec: &spec,
+                group,
+                weights: cast_slice(weights),
+                size: size_of::<f32>(),
+                takes_padding: true,
+                has_tiles: false,
+            };
+            let first_sums: Vec<i32> =
+                bias.iter().map(|bias| bias.to_bits().cast_signed()).collect();
+            let format = Instructions::detect().format_of_singles();
+            ConvolutionFilters::Products(unpacked.pack(&first_sums, |_| format))
         };
-        Ok(PackedConvolution {
+        let padding = vec![0; size_of::<f32>() * input_channels];
+        Ok(PackedConvolution(Arc::new(Convolution {
             spec,
             group,
-            activation,
-            slopes: None,
-            filters: filters.into(),
-            bias: bias.into(),
-            layouts: PatchLayoutCache::default(),
-        })
+            filters,
+            widened_padding: vec![],
+            padding,
+            epilogue,
+            datum_type: DatumType::F32,
+        })))
     }
 
-    /// The convolution, after which numbers less than 0 are multiplied by one for each output channel.
-    pub fn with_slopes(self, slopes: Vec<f32>) -> TractResult<PackedConvolution> {
-        ensure!(slopes.len() == self.spec.output_channels, "the slopes have another size");
-        Ok(PackedConvolution { slopes: Some(slopes.into()), ..self })
+    /// How many inputs it has.
+    fn inputs(&self) -> usize {
+        if self.0.epilogue.adds { 2 } else { 1 }
     }
 
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
-        let input = args_1!(inputs);
-        let data = floats(&input)?;
-        let sizes = input.shape();
-        let axis = usize::from(self.spec.data_format.has_n());
-        let rank = self.spec.rank() + axis + 1;
-        ensure!(
-            sizes.len() == rank && sizes[axis] == self.spec.input_channels,
-            "Convolution: the data has shape {sizes:?}, but must have rank {rank} and size {} on axis {axis}",
-            self.spec.input_channels
-        );
-        let mut shape: TVec<usize> = sizes[..axis].into();
-        shape.push(self.spec.output_channels);
-        let rows = self.spec.output_channels / self.group;
-        let layout = self.layouts.of(&self.spec, &sizes[axis + 1..], rows, &mut shape)?;
-        filled_output("Convolution", &shape, |elements| {
-            let Some(layout) = &layout else { return Ok(()) };
-            let (bias, activation) = (&self.bias[..], self.activation);
-            let slopes = self.slopes.as_ref().map(|slopes| &slopes[..]);
-            match &*self.filters {
-                ConvolutionFilters::Products(groups) => {
-                    let products = Im2colGemm { layout, groups, bias, activation, slopes };
-                    products.run(data, self.spec.input_channels / self.group, elements)
-                }
-                ConvolutionFilters::Planes(kernels) => {
-                    let kind = PlaneReduction::Sum { kernels, bias };
-                    let planes = Planes { layout, kind, activation, slopes };
-                    let repeated = self.spec.output_channels / self.spec.input_channels;
-                    planes.run(data, self.spec.input_channels, repeated, elements)
-                }
-            }
-        })
+        expect_input_count("Convolution", inputs.len(), self.inputs()..=self.inputs())?;
+        self.0.eval("Convolution", &inputs)
     }
 
-    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        expect_input_count("Convolution", inputs.len(), 1..=1)?;
-        self.spec.output_facts(inputs)
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
+        expect_input_count("Convolution", inputs.len(), self.inputs()..=self.inputs())?;
+        let shape = output_shape("Convolution", &self.0.spec, DatumType::F32, inputs[0])?;
+        Ok(f32::fact(shape))
     }
 }

@@ -6,12 +6,9 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
-use super::products::prefers_rows;
-use super::{PackedConvolution, PoolOf, PoolOfPlanes, trimmed};
-use crate::product::STEPS;
+use super::{ChannelsLastPool, PackedConvolution, PoolOf, SinglesEpilogue, trimmed};
 use crate::product::activation::Activation;
 use crate::product::tests::{integers, with_all_vectors};
-use crate::window::Window;
 
 #[derive(Debug, Clone)]
 struct Axis {
@@ -42,7 +39,7 @@ fn axis() -> impl Strategy<Value = Axis> {
 fn spec(axes: &[Axis], inputs: usize, outputs: usize) -> PoolSpec {
     let of = |number: fn(&Axis) -> usize| axes.iter().map(number).collect::<TVec<usize>>();
     PoolSpec::new(
-        DataFormat::NCHW,
+        DataFormat::NHWC,
         of(|axis| axis.kernel),
         PaddingSpec::Explicit(of(|axis| axis.begin), of(|axis| axis.end)),
         Some(of(|axis| axis.dilation)),
@@ -98,6 +95,17 @@ fn shape(leading: &[usize], spatial: &[usize]) -> TVec<usize> {
     leading.iter().chain(spatial).copied().collect()
 }
 
+/// A tensor `[batch, channels, spatial axes]` with the channels last.
+fn channels_last(tensor: &Tensor) -> TractResult<Tensor> {
+    tensor.clone().move_axis(1, tensor.rank() - 1)
+}
+
+/// What an operator gives for data that has the channels last.
+fn run(op: &dyn EvalOp, inputs: &[&Tensor]) -> TractResult<Tensor> {
+    let inputs = inputs.iter().map(|input| (*input).clone().into()).collect();
+    Ok(op.eval(&EvalContext::out_of_plan(), inputs)?.remove(0).into_tensor())
+}
+
 /// Calls a function where two threads share the work, and three, however little there is. Without threads it does nothing.
 fn on_threads(_function: impl Fn()) {
     #[cfg(feature = "multithread-mm")]
@@ -115,11 +123,16 @@ proptest! {
     fn convolutions(
         axes in proptest::collection::vec(axis(), 1..=3),
         batch in 1..3usize,
-        group in 1..4usize,
-        inputs in prop_oneof![9 => 1..4usize, 1 => 45..50usize],
-        // Many read packed patches, few read them in place.
-        outputs in prop_oneof![4 => 1..4usize, 4 => 7..20usize, 1 => 49..56usize],
+        (group, inputs, outputs) in prop_oneof![
+            4 => (
+                1..4usize,
+                prop_oneof![9 => 1..4usize, 1 => 45..50usize],
+                prop_oneof![4 => 1..4usize, 4 => 7..20usize, 1 => 49..56usize],
+            ),
+            1 => (1..150usize, Just(1), Just(1)),
+        ],
         has_slopes in any::<bool>(),
+        adds in any::<bool>(),
     ) {
         let (output, windows) = windows(&axes);
         let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
@@ -130,6 +143,7 @@ proptest! {
         let weights = integers(group * outputs * inputs * depth);
         let bias = integers(group * outputs);
         let slopes: Vec<f32> = (0..group * outputs).map(|it| (it % 5) as f32 / 2. - 1.).collect();
+        let residual = integers(batch * group * outputs * windows.len());
         let mut expected = vec![];
         for part in 0..batch * group {
             for channel in 0..outputs {
@@ -142,7 +156,8 @@ proptest! {
                             sum += at.map_or(0., |at| data[(part * inputs + input) * image + at]) * weight;
                         }
                     }
-                    let sum = sum.max(-10.);
+                    let others = if adds { residual[expected.len()] } else { 0. };
+                    let sum = (sum + others).max(-10.);
                     expected.push(if has_slopes && sum < 0. { sum * slopes[channel] } else { sum });
                 }
             }
@@ -151,45 +166,45 @@ proptest! {
         prop_assert!(PackedConvolution::takes(&spec));
         let data = Tensor::from_shape(&shape(&[batch, group * inputs], &sizes), &data).unwrap();
         let weights = Tensor::from_shape(&shape(&[group * outputs, inputs], &kernel), &weights).unwrap();
-        let expected = Tensor::from_shape(&shape(&[batch, group * outputs], &output), &expected).unwrap();
-        let activation = Activation::Clamp { min: -10., max: f32::INFINITY };
-        let with_slopes = |op: PackedConvolution| match has_slopes {
-            true => op.with_slopes(slopes.clone()).unwrap(),
-            false => op,
+        let of_output = shape(&[batch, group * outputs], &output);
+        let expected = channels_last(&Tensor::from_shape(&of_output, &expected).unwrap()).unwrap();
+        let residual = channels_last(&Tensor::from_shape(&of_output, &residual).unwrap()).unwrap();
+        let data = channels_last(&data).unwrap();
+        let epilogue = SinglesEpilogue {
+            adds,
+            activation: Activation::Clamp { min: -10., max: f32::INFINITY },
+            slopes: has_slopes.then_some(slopes),
         };
         let trimmed = trimmed(&spec, &weights, &sizes).unwrap();
         // A batch of one may be missing.
-        let mut without_batch = (data.clone(), expected.clone());
+        let mut without_batch = [&data, &residual, &expected].map(Tensor::clone);
         if batch == 1 {
-            without_batch.0.remove_axis(0).unwrap();
-            without_batch.1.remove_axis(0).unwrap();
+            without_batch.iter_mut().for_each(|tensor| tensor.remove_axis(0).unwrap());
         }
+        let with_batch = [data, residual, expected];
         for (spec, weights) in trimmed.iter().chain([&(spec, weights)]) {
-            with_all_vectors(|| {
-                for sizes in [Some(&sizes[..]), None] {
-                    for has_batch in [true, false].into_iter().take(if batch == 1 { 2 } else { 1 }) {
-                        let mut spec = spec.clone();
-                        let (mut data, mut expected) = (&data, &expected);
-                        if !has_batch {
-                            spec = spec.dispose_n_axis();
-                            (data, expected) = (&without_batch.0, &without_batch.1);
-                        }
-                        let op = PackedConvolution::new(spec, group, activation, weights, bias.clone(), sizes);
-                        let found = with_slopes(op.unwrap()).eval(&EvalContext::out_of_plan(), tvec!(data.clone().into()));
-                        assert_eq!(*found.unwrap()[0], *expected);
-                    }
+            let check = || {
+                for has_batch in [true, false].into_iter().take(if batch == 1 { 2 } else { 1 }) {
+                    let (spec, [data, residual, expected]) = match has_batch {
+                        true => (spec.clone(), &with_batch),
+                        false => (spec.clone().dispose_n_axis(), &without_batch),
+                    };
+                    let op = PackedConvolution::new(spec, group, weights, &bias, epilogue.clone()).unwrap();
+                    let inputs = [data, residual];
+                    assert_eq!(run(&op, &inputs[..if adds { 2 } else { 1 }]).unwrap(), *expected);
                 }
-            });
-            on_threads(|| {
-                let op = PackedConvolution::new(spec.clone(), group, activation, weights, bias.clone(), Some(&sizes));
-                let found = with_slopes(op.unwrap()).eval(&EvalContext::out_of_plan(), tvec!(data.clone().into()));
-                assert_eq!(*found.unwrap()[0], expected);
-            });
+            };
+            with_all_vectors(check);
+            on_threads(check);
         }
     }
 
     #[test]
-    fn pools(axes in proptest::collection::vec(axis(), 1..=2), batch in 1..3usize, channels in 1..4usize) {
+    fn pools(
+        axes in proptest::collection::vec(axis(), 1..=3),
+        batch in 1..3usize,
+        channels in prop_oneof![1..4usize, 15..70usize],
+    ) {
         let (output, windows) = windows(&axes);
         let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
         let image: usize = sizes.iter().product();
@@ -212,12 +227,13 @@ proptest! {
                 .collect();
             let data = Tensor::from_shape(&shape(&[batch, channels], &sizes), &data).unwrap();
             let expected = Tensor::from_shape(&shape(&[batch, channels], &output), &expected).unwrap();
+            let [data, expected] = [data, expected].map(|tensor| channels_last(&tensor).unwrap());
             let check = || {
-                let op = PoolOfPlanes::new(spec(&axes, channels, channels), of);
-                let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap();
+                let op = ChannelsLastPool::new(spec(&axes, channels, channels), of);
+                let found = run(&op, &[&data]).unwrap();
                 let exactly = matches!(of, PoolOf::Max | PoolOf::Sum);
                 let how = if exactly { Approximation::Exact } else { Approximation::Approximate };
-                found[0].close_enough(&expected, how).unwrap();
+                found.close_enough(&expected, how).unwrap();
             };
             with_all_vectors(check);
             on_threads(check);
@@ -230,12 +246,12 @@ proptest! {
 fn means_of_integers_that_are_integers() -> TractResult<()> {
     let axis = Axis { size: 40, kernel: 3, stride: 1, dilation: 1, begin: 0, end: 0 };
     let data = integers(40 * 40).iter().map(|it| 9. * it).collect::<Vec<f32>>();
-    let data = Tensor::from_shape(&[1, 1, 40, 40], &data)?;
+    let data = Tensor::from_shape(&[1, 40, 40, 1], &data)?;
     for of in [PoolOf::Mean, PoolOf::MeanWithPadding] {
-        let op = PoolOfPlanes::new(spec(&[axis.clone(), axis.clone()], 1, 1), of);
+        let op = ChannelsLastPool::new(spec(&[axis.clone(), axis.clone()], 1, 1), of);
         let check = || {
-            let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap();
-            let found = found[0].try_as_plain_ram().unwrap();
+            let found = run(&op, &[&data]).unwrap();
+            let found = found.try_as_plain_ram().unwrap();
             assert!(found.as_slice::<f32>().unwrap().iter().all(|mean| mean.fract() == 0.));
         };
         with_all_vectors(check);
@@ -244,74 +260,38 @@ fn means_of_integers_that_are_integers() -> TractResult<()> {
     Ok(())
 }
 
-/// A convolution of few pixels gives the same with either factor packed.
+/// What is not finite stays so, and meets no pixel but its own.
 #[test]
-fn few_pixels_are_rows() -> TractResult<()> {
-    let (inputs, outputs, depth) = (48, 512, 48 * 9);
-    assert!(depth > STEPS, "the sums have several parts");
-    let axis = Axis { size: 7, kernel: 3, stride: 1, dilation: 1, begin: 1, end: 1 };
-    for (batch, group) in [(1, 1), (2, 2)] {
-        let spec = spec(&[axis.clone(), axis.clone()], group * inputs, group * outputs);
-        let data = integers(batch * group * inputs * 49);
-        let data = Tensor::from_shape(&[batch, group * inputs, 7, 7], &data)?;
-        let weights = integers(group * outputs * depth);
-        let weights = Tensor::from_shape(&[group * outputs, inputs, 3, 3], &weights)?;
-        let bias = integers(group * outputs);
-        with_all_vectors(|| {
-            let window = Window::new(&spec, &[7, 7]).unwrap();
-            assert!(prefers_rows(window, outputs, depth));
-            let [known, unknown] = [Some(&[7, 7][..]), None].map(|sizes| {
-                let activation = Activation::Clamp { min: -10., max: 100. };
-                let (spec, bias) = (spec.clone(), bias.clone());
-                let op = PackedConvolution::new(spec, group, activation, &weights, bias, sizes);
-                op.unwrap().eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap()
+fn infinities_and_nan() -> TractResult<()> {
+    let axis = Axis { size: 9, kernel: 3, stride: 1, dilation: 1, begin: 1, end: 1 };
+    for (group, channels) in [(1, 5), (5, 5)] {
+        let spec = spec(&[axis.clone(), axis.clone()], channels, channels);
+        let weights = Tensor::from_shape(
+            &[channels, channels / group, 3, 3],
+            &vec![1f32; channels * channels / group * 9],
+        )?;
+        let op = PackedConvolution::new(
+            spec,
+            group,
+            &weights,
+            &vec![0.; channels],
+            SinglesEpilogue::default(),
+        )?;
+        for number in [f32::NAN, f32::INFINITY] {
+            let mut data = vec![1f32; 81 * channels];
+            data[(4 * 9 + 4) * channels] = number;
+            let data = Tensor::from_shape(&[1, 9, 9, channels], &data)?;
+            with_all_vectors(|| {
+                let found = run(&op, &[&data]).unwrap();
+                let found = found.try_as_plain_ram().unwrap();
+                for (at, found) in found.as_slice::<f32>().unwrap().iter().enumerate() {
+                    let (pixel, channel) = (at / channels, at % channels);
+                    let meets = (pixel / 9).abs_diff(4) <= 1 && (pixel % 9).abs_diff(4) <= 1;
+                    let is_of_it = meets && (group == 1 || channel == 0);
+                    assert_eq!(found.is_finite(), !is_of_it, "{number} {pixel} {channel}");
+                }
             });
-            assert_eq!(known, unknown);
-        });
-    }
-    Ok(())
-}
-
-/// Bands of one plane, wherever they end in a row, give what the same plane twice does, which has none.
-#[test]
-fn bands_end_anywhere() -> TractResult<()> {
-    let (inputs, outputs) = (2, 8);
-    // In the last one the first of two threads ends where a row of the padded data does, and its lines of the cache, too.
-    for [height, width] in [[11, 20], [12, 47], [9, 131], [128, 128]] {
-        let of_plane = |size| Axis { size, kernel: 5, stride: 1, dilation: 1, begin: 2, end: 2 };
-        let planes = Axis { size: 2, kernel: 1, stride: 1, dilation: 1, begin: 0, end: 0 };
-        let axes = [planes, of_plane(height), of_plane(width)];
-        let plane = integers(inputs * height * width);
-        let twice: Vec<f32> = plane
-            .chunks_exact(height * width)
-            .flat_map(|channel| [channel, channel].concat())
-            .collect();
-        let weights = integers(outputs * inputs * 25);
-        let run = |axes: &[Axis], data: &[f32]| {
-            let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
-            let spec = spec(axes, inputs, outputs);
-            let weights =
-                Tensor::from_shape(&shape(&[outputs, inputs], &spec.kernel_shape), &weights)?;
-            let bias = integers(outputs);
-            let op = PackedConvolution::new(
-                spec,
-                1,
-                Activation::Identity,
-                &weights,
-                bias,
-                Some(&sizes),
-            )?;
-            let data = Tensor::from_shape(&shape(&[1, inputs], &sizes), data)?;
-            Ok(op.eval(&EvalContext::out_of_plan(), tvec!(data.into()))?.remove(0).into_tensor())
-        };
-        let expected: Tensor = run(&axes, &twice)?;
-        let expected = expected.slice(2, 0, 1)?.into_shape(&[1, outputs, height, width])?;
-        let check = || {
-            let found: TractResult<Tensor> = run(&axes[1..], &plane);
-            assert_eq!(found.unwrap(), expected, "{height} {width}");
-        };
-        check();
-        on_threads(check);
+        }
     }
     Ok(())
 }
@@ -329,14 +309,12 @@ fn data_without_elements() -> TractResult<()> {
         let kernel = spec.kernel_shape.clone();
         let weights = Tensor::zero::<f32>(&shape(&[3, 2], &kernel))?;
         let bias = vec![1f32, 2., 3.];
-        let op = PackedConvolution::new(spec, 1, Activation::Identity, &weights, bias, None)?;
-        let data = Tensor::zero::<f32>(&[1, 2, 0, 3])?;
-        let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.into()))?;
-        let pixels = found[0].len() / 3;
-        assert_eq!(pixels, if kernel_of_one { 2 * 5 } else { 4 });
-        let found = found[0].try_as_plain_ram()?;
-        for (number, element) in found.as_slice::<f32>()?.iter().enumerate() {
-            assert_eq!(*element, (number / pixels + 1) as f32);
+        let op = PackedConvolution::new(spec, 1, &weights, &bias, SinglesEpilogue::default())?;
+        let found = run(&op, &[&Tensor::zero::<f32>(&[1, 0, 3, 2])?])?;
+        assert_eq!(found.len(), 3 * if kernel_of_one { 2 * 5 } else { 4 });
+        let found = found.try_as_plain_ram()?;
+        for pixel in found.as_slice::<f32>()?.chunks_exact(3) {
+            assert_eq!(*pixel, bias[..]);
         }
     }
     Ok(())

@@ -14,8 +14,13 @@ use tract_core::tract_data::half::f16;
 use super::gelu;
 use super::half::RoundToHalf;
 use super::kernel::{load, store};
-use super::output::Output;
-use crate::isa::{max_or_second, min_or_second};
+#[cfg(target_arch = "aarch64")]
+use crate::isa::NeonPairs;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{Avx256, Avx512};
+use crate::isa::{Lanes, Portable, max_or_second, min_or_second, padded, store_first};
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use crate::isa::{Simd128, both};
 
 /// What is done with each element of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -193,6 +198,93 @@ fn over_one_and_power<S: Simd>(simd: S, x: S::f32s, power: S::f32s) -> S::f32s {
     simd.select_f32s(is_zero, simd.splat_f32s(-0.), quotient)
 }
 
+/// Vectors that apply the functions, where they are none of pulp's.
+pub(crate) trait ActivationLanes<const N: usize>: Lanes<N> {
+    fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats;
+    /// The numbers of a slice of fewer, and zeros.
+    #[inline(always)]
+    fn load_part(self, part: &[f32]) -> Self::Floats {
+        self.load(&padded(part))
+    }
+    /// Writes the first numbers to a slice of fewer.
+    #[inline(always)]
+    fn store_part(self, part: &mut [f32], numbers: Self::Floats) {
+        store_first(self, part, numbers);
+    }
+}
+
+impl ActivationLanes<8> for Portable {
+    #[inline(always)]
+    fn activated(self, x: [f32; 8], activation: Activation) -> [f32; 8] {
+        x.map(|x| activation.apply(pulp::Scalar::new(), x))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<const VNNI: bool> ActivationLanes<8> for Avx256<VNNI>
+where
+    Avx256<VNNI>: Lanes<8, Floats = std::arch::x86_64::__m256>,
+{
+    #[inline(always)]
+    fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats {
+        pulp::cast(activation.apply(self.pulp(), pulp::cast(x)))
+    }
+
+    #[inline(always)]
+    fn load_part(self, part: &[f32]) -> Self::Floats {
+        pulp::cast(self.pulp().partial_load_f32s(part))
+    }
+
+    #[inline(always)]
+    fn store_part(self, part: &mut [f32], numbers: Self::Floats) {
+        self.pulp().partial_store_f32s(part, pulp::cast(numbers));
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<const VNNI: bool> ActivationLanes<16> for Avx512<VNNI>
+where
+    Avx512<VNNI>: Lanes<16, Floats = std::arch::x86_64::__m512>,
+{
+    #[inline(always)]
+    fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats {
+        pulp::cast(activation.apply(self.pulp(), pulp::cast(x)))
+    }
+
+    #[inline(always)]
+    fn load_part(self, part: &[f32]) -> Self::Floats {
+        pulp::cast(self.pulp().partial_load_f32s(part))
+    }
+
+    #[inline(always)]
+    fn store_part(self, part: &mut [f32], numbers: Self::Floats) {
+        self.pulp().partial_store_f32s(part, pulp::cast(numbers));
+    }
+}
+
+/// Each vector is a pair.
+#[cfg(target_arch = "aarch64")]
+impl<const DOT: bool> ActivationLanes<8> for NeonPairs<DOT>
+where
+    NeonPairs<DOT>: Lanes<8, Floats = [std::arch::aarch64::float32x4_t; 2]>,
+{
+    #[inline(always)]
+    fn activated(self, [low, high]: Self::Floats, activation: Activation) -> Self::Floats {
+        let low = activation.apply(self.pulp(), pulp::cast(low));
+        let high = activation.apply(self.pulp(), pulp::cast(high));
+        [pulp::cast(low), pulp::cast(high)]
+    }
+}
+
+/// Each vector is a pair.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+impl ActivationLanes<8> for Simd128 {
+    #[inline(always)]
+    fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats {
+        both!(|x| pulp::bytemuck::cast(activation.apply(self.pulp(), pulp::bytemuck::cast(x))))
+    }
+}
+
 /// Applies the function to some numbers.
 pub(crate) struct Activate<'a> {
     pub numbers: &'a mut [f32],
@@ -207,35 +299,6 @@ impl WithSimd for Activate<'_> {
         for part in self.numbers.chunks_mut(S::F32_LANES) {
             let numbers = load(simd, part);
             store(simd, part, self.activation.apply(simd, numbers));
-        }
-    }
-}
-
-/// Multiplies the numbers that are less than 0.
-#[inline(always)]
-pub(crate) fn below_zero<S: Simd>(simd: S, numbers: &mut [f32], slope: f32) {
-    let (slope, zero) = (simd.splat_f32s(slope), simd.splat_f32s(0.));
-    for part in numbers.chunks_mut(S::F32_LANES) {
-        let x = load(simd, part);
-        let is_below = simd.less_than_f32s(x, zero);
-        store(simd, part, simd.select_f32s(is_below, simd.mul_f32s(x, slope), x));
-    }
-}
-
-/// Multiplies those of the first numbers of some rows that are less than 0, with a slope for each row.
-pub(crate) struct BelowZero<'a> {
-    pub rows: Output<'a>,
-    pub count: usize,
-    pub slopes: &'a [f32],
-}
-
-impl WithSimd for BelowZero<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
-        for (row, slope) in self.slopes.iter().enumerate() {
-            below_zero(simd, &mut self.rows.row(row)[..self.count], *slope);
         }
     }
 }

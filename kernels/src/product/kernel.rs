@@ -13,22 +13,18 @@ use super::panels::{LayoutOfA, OperandA, Tile, row_panels};
 /// What a sum begins with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Addend<'a> {
-    /// A number for each row of `A`.
-    OfRows(&'a [f32]),
     /// A number for each column of this part of `C`.
     OfColumns(&'a [f32]),
     Zero,
 }
 
-/// Operand `B` of a part of a product: packed, or where a convolution has it.
+/// Operand `B` of a part of a product.
 #[derive(Debug)]
 pub(crate) enum OperandB<'a, T = f32> {
     /// Panels of columns with `depth` steps. The steps of the part begin with step `begin` of them.
     ///
     /// `next` is what few rows will meet after them, of the same size.
     Packed { panels: &'a [T], begin: usize, depth: usize, next: Option<&'a [T]> },
-    /// Where the first column has each of the steps. The other ones follow it. The columns are whole panels.
-    InPlace { elements: &'a [T], offsets: &'a [usize] },
 }
 
 /// A block of a GEMM: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
@@ -96,18 +92,7 @@ impl<T: Element> GemmBlock<'_, T> {
         let left = &as_arrays::<N, T>(panel).0[first_step..][..steps];
         for first in (0..self.columns).step_by(tile.columns) {
             let at = [first_row, first];
-            let (panels, begin, depth, next) = match self.right {
-                OperandB::Packed { panels, begin, depth, next } => (panels, begin, depth, next),
-                OperandB::InPlace { elements, offsets } => {
-                    assert!(is_packed, "the left factor must be packed");
-                    let right = offsets[..steps].iter().map(|offset| {
-                        let columns = &elements[offset + first..][..W * S::F32_LANES];
-                        whole_vectors::<S, W>(cast_slice(columns))
-                    });
-                    self.tile::<S, N, W>(simd, at, left, right, output);
-                    continue;
-                }
-            };
+            let OperandB::Packed { panels, begin, depth, next } = self.right;
             let vectors = (self.columns - first).div_ceil(tile.lanes).min(W);
             let width = vectors * tile.lanes;
             let right = &panels[first * depth..][..width * depth];
@@ -236,7 +221,6 @@ impl<T: Element> GemmBlock<'_, T> {
                 let addend = match self.addend {
                     _ if self.steps.start > 0 => load(simd, part),
                     Addend::Zero => simd.splat_f32s(0.),
-                    Addend::OfRows(numbers) => simd.splat_f32s(numbers[first_row + row]),
                     Addend::OfColumns(numbers) => {
                         load(simd, &numbers[first_column + begin..first_column + end])
                     }
@@ -268,12 +252,6 @@ impl<T: Element> GemmBlock<'_, T> {
                 }
             }
             Addend::Zero => (),
-            Addend::OfRows(numbers) => {
-                let numbers = &numbers[first_row..][..N];
-                for row in 0..N {
-                    sums[row] = added(simd, sums[row], [simd.splat_f32s(numbers[row]); V]);
-                }
-            }
             Addend::OfColumns(numbers) => {
                 let numbers = *whole_vectors::<S, V>(&numbers[columns]);
                 for row in 0..N {

@@ -1,5 +1,5 @@
-//! Products of matrices in single precision (GEMM), `C = A B`: what convolutions, fully connected layers, products of computed
-//! factors and attention are made of.
+//! Products of matrices in single precision (GEMM), `C = A B`: what fully connected layers, products of computed factors and attention are
+//! made of. Convolutions have their own, whose rows are read where the image has them.
 //!
 //! All three matrices are row-major. A vector of the processor holds neighbours of a row of `C`: a row of `B` is
 //! read in vectors, and is multiplied by one element of `A` at a time. Factors are packed for that (but for rows of `A` on
@@ -54,7 +54,7 @@ pub(super) use element::{Bf16Pair, Element, convert_panel};
 pub(super) use kernel::{Addend, GemmBlock, OperandB, load, store};
 pub(super) use output::Output;
 pub(super) use panels::{
-    OperandA, PackedB, PackedBatchOfB, SAME_PLACE, Tile, UnpackedB, cycles, row_panels,
+    OperandA, PackedB, PackedBatchOfB, SAME_PLACE, Tile, UnpackedB, row_panels,
 };
 pub(super) use shares::{PARTS, Share, Shares};
 

@@ -79,11 +79,6 @@ impl<'a, T> Output<'a, T> {
         shares.iter().map(output).collect()
     }
 
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.rows
-    }
-
     /// What is ours of a row.
     ///
     /// # Panics
@@ -184,8 +179,8 @@ mod tests {
         let place = |column: usize| (2 * column).min(5);
         let outputs = Output::of_shares(&mut matrix, 5, &shares, place);
         for (number, mut output) in outputs.into_iter().enumerate() {
-            assert_eq!(output.len(), shares[number].rows.len());
-            (0..output.len()).for_each(|row| output.row(row).fill(10 * number + row));
+            assert_eq!(output.rows, shares[number].rows.len());
+            (0..output.rows).for_each(|row| output.row(row).fill(10 * number + row));
         }
         assert_eq!(matrix, [0, 0, 10, 10, 30, 1, 1, 11, 11, 31, 2, 2, 20, 20, 32]);
     }

@@ -76,22 +76,6 @@ pub(crate) fn row_panels(
     })
 }
 
-/// About how many cycles a step of all sums takes: half of one for each vector. A tile takes at least as long as a sum of
-/// one product.
-pub(crate) fn cycles(rows: usize, columns: usize, tile: Tile) -> usize {
-    const WAIT: usize = 5;
-    let of_tile = |rows: usize, vectors: usize| match rows * vectors {
-        0 => 0,
-        some => some.div_ceil(2).max(WAIT),
-    };
-    let vectors = (columns % tile.columns).div_ceil(tile.lanes);
-    row_panels(0..rows, tile.rows)
-        .map(|(_, rows)| {
-            columns / tile.columns * of_tile(rows, tile.vectors()) + of_tile(rows, vectors)
-        })
-        .sum()
-}
-
 /// Operand `A` of a GEMM, the left factor: packed into panels of rows, or as the matrix is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OperandA<E = Vec<f32>> {
@@ -208,16 +192,6 @@ impl<T, E: Deref<Target = [T]>> OperandA<E> {
         let depth = self.depth;
         let elements = &self.elements[rows.start * depth..rows.end * depth];
         OperandA { rows: rows.len(), depth, elements, layout: self.layout }
-    }
-}
-
-impl OperandA {
-    /// From a matrix of `rows` rows and `depth` columns.
-    pub fn pack(matrix: &[f32], rows: usize, depth: usize, tile: Tile) -> OperandA {
-        assert_eq!(matrix.len(), rows * depth);
-        let elements = vec![0.; rows * depth];
-        let packed = OperandA { rows, depth, elements, layout: LayoutOfA::Panels };
-        packed.filled(matrix, depth, depth, tile)
     }
 }
 

@@ -37,16 +37,6 @@ impl<'d> Shares<'d> {
         Shares { division, columns, shares }
     }
 
-    /// All columns, of these rows.
-    pub fn of_rows(
-        division: &'d Division,
-        rows: impl IntoIterator<Item = Range<usize>>,
-        columns: usize,
-    ) -> Shares<'d> {
-        let shares = rows.into_iter().map(|rows| Share { rows, columns: 0..columns }).collect();
-        Shares { division, columns, shares }
-    }
-
     /// A product, of which each thread gets as many panels of columns, in several parts, of all rows. Of the panels that are left over,
     /// parts have some of the rows each.
     ///

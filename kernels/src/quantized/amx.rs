@@ -13,8 +13,8 @@ use std::arch::x86_64::{__m512i, _mm512_setzero_si512};
 use std::ops::Range;
 
 use super::finish::TileSums;
-use super::product::QuantizedGemmTask;
-use super::rows::{Im2rowAddresses, StridedLine, StridedLines};
+use super::vectors::Codes;
+use crate::convolution::{GemmTask, Im2rowAddresses, StridedLine, StridedLines, TilePlace};
 use crate::isa::{Amx, Avx512Vnni, Isa, On};
 
 /// The rows of a tile.
@@ -86,7 +86,7 @@ struct RowBlocks<'a> {
 }
 
 /// Computes all tiles of a task.
-pub(super) fn multiply(isa: Amx, task: &mut QuantizedGemmTask) {
+pub(super) fn multiply(isa: Amx, task: &mut GemmTask<Codes>) {
     match task.addresses {
         Im2rowAddresses::Strided(lines) if task.rows >= LEAST_ROWS && lines.distance > 0 => {
             isa.avx512_vnni().enter(AllBlocks { isa, task, lines });
@@ -98,7 +98,7 @@ pub(super) fn multiply(isa: Amx, task: &mut QuantizedGemmTask) {
 /// All blocks of a task whose rows are such lines.
 struct AllBlocks<'t, 'a> {
     isa: Amx,
-    task: &'t mut QuantizedGemmTask<'a>,
+    task: &'t mut GemmTask<'a, Codes>,
     lines: &'a StridedLines,
 }
 
@@ -123,7 +123,7 @@ impl On<Avx512Vnni> for AllBlocks<'_, '_> {
                         taps: &blocks.copied_taps,
                     },
                     false => RowBlockCodes {
-                        codes: &task.codes[block.begin..],
+                        codes: &task.bytes[block.begin..],
                         distance: blocks.distance,
                         taps: blocks.taps,
                     },
@@ -152,7 +152,7 @@ impl On<Avx512Vnni> for AllBlocks<'_, '_> {
 
 impl<'a> RowBlocks<'a> {
     /// The blocks of a task whose rows are such lines. Rows whose tiles would reach beyond the codes are copied.
-    fn of(task: &QuantizedGemmTask, lines: &'a StridedLines) -> RowBlocks<'a> {
+    fn of(task: &GemmTask<Codes>, lines: &'a StridedLines) -> RowBlocks<'a> {
         let StridedLines { distance, taps, lines } = lines;
         let distance = *distance;
         let of_a_tap = task.steps.next_multiple_of(STEPS) * 4;
@@ -192,7 +192,7 @@ impl<'a> RowBlocks<'a> {
             }
             let tiles = end.div_ceil(ROWS);
             let reach = (tiles * ROWS - 1) * distance + taps[taps.len() - 1] + of_a_tap;
-            let is_copied = task.codes.len() < begin + reach;
+            let is_copied = task.bytes.len() < begin + reach;
             let mut block = RowBlock {
                 first,
                 begin,
@@ -210,7 +210,7 @@ impl<'a> RowBlocks<'a> {
     }
 
     /// Copies the rows of the last block, so many, one behind the other.
-    fn copy(&mut self, task: &QuantizedGemmTask, block: &mut RowBlock, rows: usize) {
+    fn copy(&mut self, task: &GemmTask<Codes>, block: &mut RowBlock, rows: usize) {
         let begin = self.copies.len();
         block.tiles = rows.div_ceil(ROWS);
         self.copies.resize(begin + block.tiles * ROWS * self.copied_distance, 0);
@@ -220,7 +220,7 @@ impl<'a> RowBlocks<'a> {
                 let start = block.begin + row * self.distance;
                 for (tap, place) in self.taps.iter().zip(&self.copied_taps) {
                     let taken = 4 * task.steps;
-                    copy[*place..][..taken].copy_from_slice(&task.codes[start + tap..][..taken]);
+                    copy[*place..][..taken].copy_from_slice(&task.bytes[start + tap..][..taken]);
                 }
             }
         }
@@ -247,7 +247,7 @@ struct RowBlockCodes<'a> {
 /// Computes the sums of `M` tiles of rows and `V` of channels.
 fn multiply_block<const M: usize, const V: usize>(
     _: Amx,
-    task: &QuantizedGemmTask,
+    task: &GemmTask<Codes>,
     panel: usize,
     RowBlockCodes { codes, distance, taps }: RowBlockCodes,
     sums: &mut BlockSums,
@@ -359,7 +359,7 @@ fn multiply_block<const M: usize, const V: usize>(
 
 /// Finishes the sums of a block, of some rows from one on.
 struct FinishBlock<'t, 'a, const V: usize> {
-    task: &'t mut QuantizedGemmTask<'a>,
+    task: &'t mut GemmTask<'a, Codes>,
     panel: usize,
     first: usize,
     segments: &'t [Segment],
@@ -377,12 +377,14 @@ impl<const V: usize> On<Avx512Vnni> for FinishBlock<'_, '_, V> {
         for Segment { place, rows } in segments {
             let (whole, rest) = sums[*place..][..*rows].as_chunks::<8>();
             for sums in whole {
-                TileSums { epilogue, sums, channel, width, first_row, output }.finish(lanes);
+                let at = TilePlace { channel, width, first_row };
+                TileSums { epilogue, sums, at, output }.finish(lanes);
                 first_row += 8;
             }
             for row in rest {
                 let sums = &[*row];
-                TileSums { epilogue, sums, channel, width, first_row, output }.finish(lanes);
+                let at = TilePlace { channel, width, first_row };
+                TileSums { epilogue, sums, at, output }.finish(lanes);
                 first_row += 1;
             }
         }

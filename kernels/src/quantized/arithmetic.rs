@@ -6,8 +6,8 @@ use tract_core::internal::*;
 
 use super::finish::{Places, vectors};
 use super::levels::Levels;
-use super::window::one_pixel;
 use crate::checks::{expect_inputs, volume};
+use crate::convolution::one_pixel;
 use crate::cost;
 use crate::isa::{Instructions, Lanes, OnLanes};
 use crate::memory::filled_output_dt;

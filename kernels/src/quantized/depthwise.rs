@@ -4,9 +4,9 @@
 //! follow each other in a line share columns: with a stride of 1, each has one that the pixel before it had not. Where a pixel has
 //! few channels, vectors have those of several neighbours, which are as if they were one pixel of so many channels.
 
-use super::finish::{Epilogue, OutputRows, TileSums};
-use super::vectors::{CodeLanes, TapLanes, channel_of_lane, load_sums};
-use super::window::ChannelsLastWindow;
+use super::finish::{Epilogue, TileSums};
+use super::vectors::{CodeLanes, Codes, TapLanes, channel_of_lane, load_sums};
+use crate::convolution::{ChannelsLastWindow, DepthwiseRows, MOST_ROWS, OutputRows, TilePlace};
 use crate::isa::{Instructions, On, with_isa};
 use crate::product::row_panels;
 use crate::window::Window;
@@ -95,6 +95,29 @@ impl DepthwiseKernels {
             offsets.extend(channels_of_lanes.map(|it| if it < channels { offset(it) } else { 0 }));
         }
         DepthwiseKernels { channels, together, rows, columns, instructions, weights, offsets }
+    }
+}
+
+/// Computes some pixels.
+pub(super) fn multiply_rows(kernels: &DepthwiseKernels, rows: DepthwiseRows<Codes>) {
+    let DepthwiseRows { bytes, padding, window, first, pixels, epilogue, mut output } = rows;
+    let together = kernels.together;
+    let mut begin = 0;
+    while begin < pixels {
+        let most = if together == 1 { MOST_ROWS } else { window.line(first + begin)[2] };
+        let count = most.min(pixels - begin);
+        let mut task = DepthwiseTask {
+            codes: bytes,
+            padding,
+            window,
+            first: first + begin,
+            pixels: count,
+            kernels,
+            epilogue,
+            output: output.skip_rows(begin).with_rows_joined(together),
+        };
+        task.multiply();
+        begin += count;
     }
 }
 
@@ -289,7 +312,8 @@ impl<'a> DepthwiseTask<'a> {
         first_row: usize,
     ) {
         let output = &mut self.output;
-        TileSums { epilogue: self.epilogue, sums, channel, width, first_row, output }.finish(lanes);
+        let at = TilePlace { channel, width, first_row };
+        TileSums { epilogue: self.epilogue, sums, at, output }.finish(lanes);
     }
 
     /// The weights of some blocks, each of so many groups of taps, and what their sums begin with.

@@ -6,8 +6,8 @@ use pulp::bytemuck::cast_slice_mut;
 
 use super::levels::Levels;
 use super::vectors::CodeLanes;
+use crate::convolution::{OutputRows, TilePlace};
 use crate::isa::{Lanes, On, put_floats};
-use crate::product::Output;
 use crate::product::activation::Activation;
 
 /// The most sums of a row that are finished at once.
@@ -195,53 +195,6 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Where rows of channels are written to: all of them, or some that follow each other.
-pub(crate) struct OutputRows<'a> {
-    /// As bytes.
-    pub rows: Output<'a, u8>,
-    pub are_floats: bool,
-    /// The channel that each row begins with.
-    pub first_channel: usize,
-    /// The residual: codes that are added, from the first channel of all on, and how far its rows are apart. None if nothing is added.
-    pub residual: &'a [u8],
-    pub stride: usize,
-}
-
-impl<'a> OutputRows<'a> {
-    /// The rows without the first ones.
-    pub fn skip_rows(&mut self, rows: usize) -> OutputRows<'_> {
-        let residual = self.residual.get(rows * self.stride..).unwrap_or(&[]);
-        OutputRows { rows: self.rows.skip_rows(rows), residual, ..*self }
-    }
-
-    /// The rows with so many joined as one, of so many times the channels.
-    pub fn with_rows_joined(self, count: usize) -> OutputRows<'a> {
-        let (rows, stride) = (self.rows.with_rows_joined(count), self.stride * count);
-        OutputRows { rows, stride, ..self }
-    }
-
-    /// The codes that are added from a channel of a row on.
-    #[inline(always)]
-    fn residual(&self, row: usize, channel: usize) -> &'a [u8] {
-        &self.residual[row * self.stride + channel..]
-    }
-
-    /// The rows from a channel on, if they are of codes.
-    #[inline(always)]
-    fn codes(&mut self, channel: usize) -> Option<Output<'_, u8>> {
-        match self.are_floats {
-            true => None,
-            false => Some(self.rows.skip_columns(channel - self.first_channel)),
-        }
-    }
-
-    /// So many elements from a channel of a row on.
-    #[inline(always)]
-    fn row(&mut self, row: usize, channel: usize, width: usize) -> Places<'_> {
-        Places::of(self.rows.row(row), self.are_floats, channel - self.first_channel, width)
-    }
-}
-
 impl Epilogue {
     /// Of a channel, the sum times a scale plus a bias is a number, of which there is an activation. That is multiplied by a
     /// second scale, and gets a second bias, if there are some. With levels it becomes a code, to which others may be added.
@@ -315,10 +268,7 @@ impl<const N: usize, const V: usize> ScaleVectors<'_, N, V> {
 pub(super) struct TileSums<'s, 'o, S, const N: usize, const R: usize, const V: usize> {
     pub epilogue: &'s Epilogue,
     pub sums: &'s [[S; V]; R],
-    /// The first channel, and how many there are.
-    pub channel: usize,
-    pub width: usize,
-    pub first_row: usize,
+    pub at: TilePlace,
     pub output: &'s mut OutputRows<'o>,
 }
 
@@ -327,11 +277,10 @@ impl<S: Copy, const N: usize, const R: usize, const V: usize> TileSums<'_, '_, S
     /// Writes what becomes of the sums.
     #[inline(always)]
     pub fn finish<L: CodeLanes<N, Words = S>>(self, lanes: L) {
-        let TileSums { epilogue, sums, channel, width, first_row, .. } = self;
+        let TileSums { epilogue, sums, at: TilePlace { channel, width, first_row }, .. } = self;
         let scales = epilogue.scales.of::<N, V>(channel);
-        if epilogue.is_of_scales()
-            && let Some(mut codes) = self.output.codes(channel)
-        {
+        if epilogue.is_of_scales() && self.output.size == 1 {
+            let mut codes = self.output.from_channel(channel);
             for row in 0..R {
                 let mut numbers = [lanes.i32_of_words(sums[row][0]); V];
                 for vector in 0..V {
@@ -359,7 +308,7 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
 {
     #[inline(always)]
     fn run(self, lanes: L) {
-        let TileSums { epilogue, sums, channel, width, first_row, output } = self;
+        let TileSums { epilogue, sums, at: TilePlace { channel, width, first_row }, output } = self;
         let scales = epilogue.scales.of::<N, V>(channel);
         let mut numbers = [[lanes.i32_of_words(sums[0][0]); V]; R];
         for row in 0..R {
@@ -371,7 +320,7 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
         if let Some(activation) = epilogue.activation {
             for row in 0..R {
                 for vector in 0..V {
-                    numbers[row][vector] = lanes.activated(numbers[row][vector], activation);
+                    numbers[row][vector] = lanes.activated_code(numbers[row][vector], activation);
                 }
             }
         }
@@ -408,7 +357,9 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
             }
         }
         for row in 0..R {
-            output.row(first_row + row, channel, width).put(lanes, numbers[row]);
+            let are_floats = output.size > 1;
+            Places::of(output.row(first_row + row, channel, width), are_floats, 0, width)
+                .put(lanes, numbers[row]);
         }
     }
 }

@@ -2,11 +2,117 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::amx;
-use super::product::QuantizedGemmTask;
+use super::depthwise::{DepthwiseKernels, multiply_rows};
+use super::finish::{Epilogue, TileSums};
+use super::vectors::{Codes, DotCodes};
+use crate::convolution::{
+    DepthwiseRows, Dot, Element, FilterFormat, GemmTask, OutputRows, TilePlace, UnpackedFilters,
+};
+use crate::cost::{self, Cost};
 use crate::isa::Instructions;
 
+impl Element for Codes {
+    type Data = u8;
+    type Epilogue = Epilogue;
+    type Depthwise = DepthwiseKernels;
+
+    const PRODUCT: Cost = cost::PRODUCT_OF_CODES;
+
+    fn multiply(task: &mut GemmTask<Codes>) {
+        multiply(task);
+    }
+
+    fn depthwise(kernels: &DepthwiseKernels, rows: DepthwiseRows<Codes>) {
+        multiply_rows(kernels, rows);
+    }
+}
+
+/// Codes are multiplied as vectors do it with codes.
+impl<L: DotCodes<W, N>, const W: usize, const N: usize> Dot<Codes, W, N> for L {
+    type Left = L::Left;
+    type Right = L::Right;
+    type Sums = L::Words;
+
+    #[inline(always)]
+    fn left(self, step: [u8; 4]) -> Self::Left {
+        DotCodes::left(self, step)
+    }
+
+    #[inline(always)]
+    fn right(self, step: &[[i8; W]; N]) -> Self::Right {
+        DotCodes::right(self, step)
+    }
+
+    #[inline(always)]
+    fn first(self, words: &[i32; N]) -> Self::Sums {
+        self.load_i32(words)
+    }
+
+    #[inline(always)]
+    fn dot(self, sums: Self::Sums, left: Self::Left, right: Self::Right) -> Self::Sums {
+        DotCodes::dot(self, sums, left, right)
+    }
+
+    #[inline(always)]
+    fn finish<const R: usize, const V: usize>(
+        self,
+        epilogue: &Epilogue,
+        sums: &[[Self::Sums; V]; R],
+        at: TilePlace,
+        output: &mut OutputRows,
+    ) {
+        TileSums { epilogue, sums, at, output }.finish(self);
+    }
+}
+
+impl Instructions {
+    /// How codes of weights are packed. The tile is smaller than that of vectors without AMX, and where weights are widened: they need
+    /// registers of more sums.
+    pub(super) fn format_of(self, weights: UnpackedFilters) -> FilterFormat {
+        let tile = match self {
+            Instructions::Portable(_) => [4, 2],
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(_) | Instructions::AvxVnni(_) => [6, 2],
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512(_) | Instructions::Avx512Vnni(_) | Instructions::Avx512Bf16(_) => {
+                [8, 3]
+            }
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Amx(_) => [8, 2],
+            #[cfg(target_arch = "aarch64")]
+            Instructions::Neon(_) => [4, 2],
+            #[cfg(target_arch = "aarch64")]
+            Instructions::NeonDot(_) => [6, 2],
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Instructions::Simd128(_) => [4, 2],
+        };
+        let bytes_of_step = if self.widens(weights) { 2 } else { 4 };
+        FilterFormat { bytes_of_step, tile, has_tiles: self.has_tiles() }
+    }
+
+    /// Whether codes are widened to 16 bits before they meet these weights.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
+    fn widens(self, weights: UnpackedFilters) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(_) | Instructions::Avx512(_) => !pairs_fit(weights),
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Instructions::Simd128(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// Whether each two neighbours are at most 128 from 0 together: their products with two codes of data have 16 bits then.
+#[cfg(target_arch = "x86_64")]
+fn pairs_fit(weights: UnpackedFilters) -> bool {
+    let fits =
+        |pair: &[i8]| pair.iter().map(|code| u16::from(code.unsigned_abs())).sum::<u16>() <= 128;
+    weights.bytes.chunks_exact(weights.of_a_tap).all(|tap| tap.chunks(2).all(fits))
+}
+
 /// Computes all tiles of a task.
-pub(super) fn multiply(task: &mut QuantizedGemmTask) {
+fn multiply(task: &mut GemmTask<Codes>) {
     match (task.filters.instructions, task.filters.are_widened()) {
         (Instructions::Portable(isa), false) => task.multiply_on(isa),
         #[cfg(target_arch = "x86_64")]

@@ -1,15 +1,14 @@
 //! Operators on codes of 8 bits, which stand for numbers: convolutions and fully connected layers whose sums are exact, and
 //! what lies between them.
 //!
-//! Codes of data are unsigned, and have the channels last: what a sum needs of a pixel is in a row then, whatever the kernel, its strides
-//! and its padding are. Most convolutions read codes where they are; others copy them first. Codes of weights are signed.
+//! Codes of data are unsigned, and have the channels last; those of weights are signed. [`convolution`](crate::convolution) computes their
+//! convolutions, with what is here for their elements.
 //!
 //! * `levels.rs` says which numbers codes stand for;
 //! * `vectors.rs` says what loops on codes do with vectors, and `x86.rs`, `neon.rs` and `wasm.rs` do it;
 //! * `finish.rs` has the epilogue, what becomes of a sum;
-//! * `rows.rs` and `window.rs` say which codes a pixel is made of;
-//! * `product.rs` and `depthwise.rs` have packed weights and the microkernels, `amx.rs` has those of a processor with tiles, and
-//!   `instructions.rs` says which of them computes a task;
+//! * `depthwise.rs` has convolutions of single channels, `amx.rs` the microkernels of a processor with tiles, and `instructions.rs` says
+//!   how codes are the elements of a convolution, and which microkernel computes a task;
 //! * `convolution.rs`, `arithmetic.rs`, `pools.rs` and `conversion.rs` have the operators;
 //! * `fake_quantize.rs` has what models have in their place.
 //!
@@ -28,14 +27,11 @@ mod levels;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod pools;
-mod product;
-mod rows;
 #[cfg(test)]
 pub(crate) mod tests;
 mod vectors;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm;
-mod window;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

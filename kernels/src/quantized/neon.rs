@@ -14,21 +14,10 @@ use std::arch::asm;
 
 use super::vectors::{CodeLanes, DotCodes, TapLanes};
 use crate::isa::{Isa, Lanes, Neon, NeonDot, NeonPairs, intrinsics};
-use crate::product::activation::Activation;
 
 type Words = [uint32x4_t; 2];
 
-impl<const DOT: bool> CodeLanes<8> for NeonPairs<DOT>
-where
-    NeonPairs<DOT>: Isa,
-{
-    #[inline(always)]
-    fn activated(self, [low, high]: [float32x4_t; 2], activation: Activation) -> [float32x4_t; 2] {
-        let low = activation.apply(self.pulp(), pulp::cast(low));
-        let high = activation.apply(self.pulp(), pulp::cast(high));
-        [pulp::cast(low), pulp::cast(high)]
-    }
-}
+impl<const DOT: bool> CodeLanes<8> for NeonPairs<DOT> where NeonPairs<DOT>: Isa {}
 
 /// For each of the four codes, those of all lanes.
 impl DotCodes<4, 8> for Neon {

@@ -7,9 +7,8 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use super::levels::Levels;
-use super::rows::PADDING;
-use super::window::{ChannelsLastWindow, one_pixel, output_shape};
 use crate::checks::{check_volume, expect_input_count};
+use crate::convolution::{ChannelsLastWindow, PADDING, one_pixel, output_shape};
 use crate::cost;
 use crate::memory::filled_output;
 use crate::product::Vectors;
@@ -44,7 +43,7 @@ impl QuantizedMaxPool {
         let input = args_1!(inputs);
         let codes = input.try_as_plain_ram()?.as_slice::<u8>()?;
         let (window, shape) =
-            ChannelsLastWindow::new("QuantizedMaxPool", &self.spec, input.shape())?;
+            ChannelsLastWindow::new("QuantizedMaxPool", &self.spec, input.shape(), 1)?;
         let (channels, taps) = (self.spec.output_channels, window.taps());
         let vectors = Vectors::detect();
         filled_output("QuantizedMaxPool", &shape, |elements: &mut [u8]| {
@@ -65,7 +64,7 @@ impl QuantizedMaxPool {
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         expect_input_count("QuantizedMaxPool", inputs.len(), 1..=1)?;
-        Ok(u8::fact(output_shape("QuantizedMaxPool", &self.spec, inputs[0])?))
+        Ok(u8::fact(output_shape("QuantizedMaxPool", &self.spec, DatumType::U8, inputs[0])?))
     }
 }
 

@@ -6,15 +6,23 @@
 //! NNCF makes them if it is asked to. Others are widened to 16 bits first, and so is the data.
 
 use crate::isa::{Lanes, Portable, methods};
-use crate::product::activation::Activation;
+use crate::product::activation::{Activation, ActivationLanes};
+
+/// Codes of 8 bits, as the elements of a convolution: those of data are unsigned, those of weights signed.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Codes;
 
 /// Vectors of what sums of codes become.
-pub(super) trait CodeLanes<const N: usize>: Lanes<N> {
-    fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats;
+pub(crate) trait CodeLanes<const N: usize>: ActivationLanes<N> {
+    /// The function of numbers that become codes: it may be less exact than that of others.
+    #[inline(always)]
+    fn activated_code(self, x: Self::Floats, activation: Activation) -> Self::Floats {
+        self.activated(x, activation)
+    }
 }
 
 /// Vectors that multiply `W` codes of data, which are four bytes, with as many of weights at once.
-pub(super) trait DotCodes<const W: usize, const N: usize>: CodeLanes<N> {
+pub(crate) trait DotCodes<const W: usize, const N: usize>: CodeLanes<N> {
     /// Codes of data for all lanes.
     type Left: Copy;
     /// Codes of weights for each lane.
@@ -26,7 +34,7 @@ pub(super) trait DotCodes<const W: usize, const N: usize>: CodeLanes<N> {
 }
 
 /// Vectors that take `T` taps at once, from as many channels as `T` vectors have sums.
-pub(super) trait TapLanes<const T: usize, const N: usize>: CodeLanes<N> {
+pub(crate) trait TapLanes<const T: usize, const N: usize>: CodeLanes<N> {
     /// The codes of the taps, in the order of [`channel_of_lane`].
     fn interleaved(self, codes: [&[[u8; N]; T]; T]) -> [Self::Words; T];
     /// Adds the products of taps and weights to the sums of a vector. Two taps have weights of 16 bits, four of 8.
@@ -55,12 +63,7 @@ pub(super) fn load_sums<L: Lanes<N>, const N: usize, const V: usize>(
     sums
 }
 
-impl CodeLanes<8> for Portable {
-    #[inline(always)]
-    fn activated(self, x: [f32; 8], activation: Activation) -> [f32; 8] {
-        x.map(|x| activation.apply(pulp::Scalar::new(), x))
-    }
-}
+impl CodeLanes<8> for Portable {}
 
 impl DotCodes<4, 8> for Portable {
     type Left = [i32; 4];

@@ -6,14 +6,8 @@ use pulp::bytemuck::cast;
 
 use super::vectors::{CodeLanes, DotCodes, TapLanes};
 use crate::isa::{Lanes, Simd128, both, methods, widened};
-use crate::product::activation::Activation;
 
-impl CodeLanes<8> for Simd128 {
-    #[inline(always)]
-    fn activated(self, x: [v128; 2], activation: Activation) -> [v128; 2] {
-        both!(|x| cast(activation.apply(self.pulp(), cast(x))))
-    }
-}
+impl CodeLanes<8> for Simd128 {}
 
 impl DotCodes<2, 8> for Simd128 {
     /// The same in all lanes of both vectors.

@@ -7,28 +7,20 @@ use std::arch::x86_64::*;
 
 use super::vectors::{CodeLanes, DotCodes, TapLanes};
 use crate::isa::{Avx2, Avx256, Avx512, Avx512Vnni, AvxVnni, Isa, Lanes, intrinsics};
-use crate::product::activation::Activation;
+use crate::product::activation::{Activation, ActivationLanes};
 
-impl<const VNNI: bool> CodeLanes<8> for Avx256<VNNI>
-where
-    Avx256<VNNI>: Isa,
-{
-    #[inline(always)]
-    fn activated(self, x: __m256, activation: Activation) -> __m256 {
-        pulp::cast(activation.apply(self.pulp(), pulp::cast(x)))
-    }
-}
+impl<const VNNI: bool> CodeLanes<8> for Avx256<VNNI> where Avx256<VNNI>: Isa {}
 
 impl<const VNNI: bool> CodeLanes<16> for Avx512<VNNI>
 where
     Avx512<VNNI>: Isa,
 {
     #[inline(always)]
-    fn activated(self, x: __m512, activation: Activation) -> __m512 {
+    fn activated_code(self, x: __m512, activation: Activation) -> __m512 {
         match activation {
             // SAFETY: the machine has the instructions.
             Activation::Swish => unsafe { swish(x) },
-            _ => pulp::cast(activation.apply(self.pulp(), pulp::cast(x))),
+            _ => self.activated(x, activation),
         }
     }
 }

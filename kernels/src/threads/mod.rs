@@ -93,11 +93,6 @@ impl Division {
         Division { work, enough, most, pool }
     }
 
-    /// One thread has all.
-    pub fn alone() -> Division {
-        Division { work: 0, enough: 1, most: 1, pool: None }
-    }
-
     /// Of one of so many equal parts of the work.
     pub fn of_part(&self, parts: usize) -> Division {
         Division { work: self.work / parts, ..self.clone() }
@@ -192,6 +187,5 @@ mod tests {
         assert_eq!(division(1 << 20, 400, 1).threads(), 1);
         assert_eq!(division(1600, 400, 8).of_part(2).threads(), 3);
         assert_eq!(division(1600, 400, 8).of_part(5).threads(), 1);
-        assert_eq!(Division::alone().threads(), 1);
     }
 }

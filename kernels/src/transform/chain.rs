@@ -8,7 +8,7 @@ use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::{Add, Div, Max, Min, Mul};
 use tract_core::ops::nn::LeakyRelu;
 
-use super::found::{Found, constant, is_binary, number, only_use, sizes, uses};
+use super::found::{Found, constant, is_binary, is_single, number, only_use, sizes, uses};
 use crate::elementwise::{Binary, Elementwise};
 use crate::product::activation::Activation;
 
@@ -136,6 +136,18 @@ impl<'a> Chain<'a> {
         Ok(Some(if is_of_axes { numbers } else { vec![numbers[0]; count] }))
     }
 
+    /// Takes over the addition of another value of this shape that is no constant: a residual.
+    pub fn residual(&mut self) -> Found<OutletId> {
+        rule_if_some!(next = self.next_of_same_fact()?);
+        rule_if!(is_binary::<Add>(next.node));
+        rule_if_some!(operand = next.operand);
+        let fact = self.model.outlet_fact(operand)?;
+        let shape = &self.last().outputs[0].fact.shape;
+        rule_if!(fact.konst.is_none() && is_single(fact) && fact.shape == *shape);
+        self.push(next.node);
+        Ok(Some(operand))
+    }
+
     /// Takes over functions of one number.
     pub fn activation(&mut self) -> TractResult<Activation> {
         let mut activation = match self.hard_swish()? {
@@ -195,23 +207,28 @@ impl<'a> Chain<'a> {
     /// these are in front, and the first operator takes all of their outputs.
     pub fn replaced_by_parts(
         &self,
-        data: OutletId,
+        data: &[OutletId],
         before: Option<AxisOp>,
         parts: Vec<Box<dyn TypedOp>>,
         ops: Vec<Box<dyn TypedOp>>,
     ) -> TractResult<TypedModelPatch> {
         let name = &self.last().name;
         let mut patch = TypedModelPatch::default();
-        let mut outlet = patch.tap_model(self.model, data)?;
-        if let Some(before) = before {
-            outlet = patch.wire_node(format!("{name}.before"), before, &[outlet])?[0];
-        }
-        let mut inputs = tvec![outlet];
-        if !parts.is_empty() {
-            inputs.clear();
-            for (number, op) in parts.into_iter().enumerate() {
-                inputs.push(patch.wire_node(format!("{name}.part_{number}"), op, &[outlet])?[0]);
+        let mut inputs = tvec![];
+        for (slot, outlet) in data.iter().enumerate() {
+            let mut outlet = patch.tap_model(self.model, *outlet)?;
+            if let Some(before) = &before {
+                outlet =
+                    patch.wire_node(format!("{name}.before_{slot}"), before.clone(), &[outlet])?[0];
             }
+            inputs.push(outlet);
+        }
+        if !parts.is_empty() {
+            let mut outputs = tvec![];
+            for (number, op) in parts.into_iter().enumerate() {
+                outputs.push(patch.wire_node(format!("{name}.part_{number}"), op, &inputs)?[0]);
+            }
+            inputs = outputs;
         }
         // The last node has the name of what it replaces.
         let last = ops.len() - 1;

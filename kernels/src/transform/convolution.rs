@@ -9,10 +9,10 @@ use tract_core::ops::nn::DataFormat;
 
 use super::chain::Chain;
 use super::found::{Found, constant, labels, of_channels, replaces_axis, sizes};
-use super::layout::{channels_first, wire_channels_first};
+use super::layout::{channels_last, wire_channels_last};
 use super::rule::{Rewrite, Session, or_refuse, refuse_if, refuse_unless_f32};
 use super::upsampling::{PhaseGroup, Upsampling};
-use crate::convolution::{PackedConvolution, trimmed};
+use crate::convolution::{PackedConvolution, SinglesEpilogue, trimmed};
 use crate::fully_connected::FullyConnected;
 use crate::product::activation::Activation;
 
@@ -274,7 +274,7 @@ impl FoundConvolution {
             FullyConnected::new(&self.weights, true, self.bias, activation, rows, bf16, others)?;
         let (before, after) = (AxisOp::Move(axis, last), AxisOp::Move(last, axis));
         let ops: Vec<Box<dyn TypedOp>> = vec![Box::new(op), Box::new(after)];
-        chain.replaced_by_parts(self.data, Some(before), vec![], ops)
+        chain.replaced_by_parts(&[self.data], Some(before), vec![], ops)
     }
 }
 
@@ -340,6 +340,10 @@ pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -
     }
     let mut chain = Chain::new(model, node);
     found.take_arithmetic(&mut chain)?;
+    let residual = match &found.upsampling {
+        None => chain.residual()?,
+        Some(_) => None,
+    };
     let activation = chain.activation()?;
     let axis = found.channel_axis(&chain);
     let slopes = match activation {
@@ -348,20 +352,17 @@ pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -
     };
     let fact = model.outlet_fact(found.data)?;
     let sizes = sizes(found.spatial(fact));
-    let packed = |mut spec: PoolSpec, weights: &Arc<Tensor>, bias, slopes: Option<Vec<f32>>| {
+    let packed = |mut spec: PoolSpec, weights: &Arc<Tensor>, bias: &[f32], slopes| {
         let mut weights = weights.clone();
         if let Some(sizes) = &sizes
             && let Some(less) = trimmed(&spec, &weights, sizes)?
         {
             (spec, weights) = (less.0, less.1.into_arc_tensor());
         }
-        spec.data_format = channels_first(format);
-        let sizes = sizes.as_deref();
-        let op = PackedConvolution::new(spec, found.group, activation, &weights, bias, sizes)?;
-        match slopes {
-            Some(slopes) => op.with_slopes(slopes),
-            None => Ok(op),
-        }
+        spec.data_format = channels_last(format);
+        let epilogue = SinglesEpilogue { adds: residual.is_some(), activation, slopes };
+        let op = PackedConvolution::new(spec, found.group, &weights, bias, epilogue)?;
+        TractResult::Ok(Box::new(op) as Box<dyn TypedOp>)
     };
     let (ops, pixels) = if let Some((upsampling, parts)) = &found.upsampling {
         let ops = parts.iter().map(|part| {
@@ -372,15 +373,15 @@ pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -
             };
             let weights = upsampling.weights::<f32>(part, &found.weights)?.into_arc_tensor();
             let slopes = slopes.as_ref().map(|slopes| part.repeated(slopes));
-            packed(spec, &weights, part.repeated(&found.bias), slopes)
+            packed(spec, &weights, &part.repeated(&found.bias), slopes)
         });
-        let ops: TractResult<Vec<PackedConvolution>> = ops.collect();
+        let ops: TractResult<Vec<_>> = ops.collect();
         let inner = found.spec.output_shape(&fact.shape)?;
         let outer = found.spatial(&output.fact);
-        (ops?, upsampling.ops(channels_first(format), inner.hw_dims(), outer))
+        (ops?, upsampling.ops(channels_last(format), inner.hw_dims(), outer))
     } else {
-        let op = packed(found.spec.clone(), &found.weights, found.bias.clone(), slopes)?;
+        let op = packed(found.spec.clone(), &found.weights, &found.bias, slopes)?;
         (vec![op], vec![])
     };
-    Ok(Some(wire_channels_first(&chain, found.data, format, ops, pixels)?.into()))
+    Ok(Some(wire_channels_last(&chain, found.data, residual, format, ops, pixels)?.into()))
 }

@@ -133,7 +133,7 @@ impl<'a> Layer<'a> {
         if let Some(split) = reshape(&[self.width()], self.columns) {
             ops.push(Box::new(split));
         }
-        Ok(Some(self.chain.replaced_by_parts(self.data, merge, vec![], ops)?.into()))
+        Ok(Some(self.chain.replaced_by_parts(&[self.data], merge, vec![], ops)?.into()))
     }
 }
 

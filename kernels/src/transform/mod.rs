@@ -4,6 +4,7 @@ mod attention;
 mod axes;
 mod bodies;
 mod chain;
+mod channels_last;
 mod contraction;
 mod convolution;
 mod elementwise;
@@ -184,6 +185,7 @@ impl KernelsTransform {
         guard_downsamples(model, 0)?;
         declutter_without(&[LATER_PASS, LEFT_OUT]).optimize(model)?;
         self.apply(&session, Phase::BeforeAxisMoves, model)?;
+        channels_last::translate(model)?;
         // Rules change axes, too.
         guard_downsamples(model, 0)?;
         declutter_without(&[LEFT_OUT]).optimize(model)?;

@@ -5,11 +5,11 @@ use tract_core::ops::cnn::{MaxPool, PaddingSpec, SumPool};
 
 use super::chain::Chain;
 use super::found::Found;
-use super::layout::{channels_first, wire_channels_first};
+use super::layout::{channels_last, wire_channels_last};
 use super::rule::{Rewrite, Session, refuse_if, refuse_unless_f32};
-use crate::convolution::{PackedConvolution, PoolOf, PoolOfPlanes};
+use crate::convolution::{ChannelsLastPool, PackedConvolution, PoolOf};
 
-/// A pool over one or two spatial axes.
+/// A pool over one to three spatial axes.
 pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     let (mut spec, of) = if let Some(op) = node.op_as::<MaxPool>() {
         refuse_if!(op.with_index_outputs.is_some(), "it has an output of indices");
@@ -32,16 +32,18 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
         return Ok(None);
     };
     refuse_unless_f32!("its type is", node.outputs[0].fact.datum_type);
-    let rank = spec.rank();
-    refuse_if!(rank > 2, "it has {rank} spatial axes, but must have 1 or 2");
     refuse_if!(
         !PackedConvolution::takes(&spec),
-        "its padding is {:?}, but must be at most what the kernel reaches",
+        "it has {} spatial axes and padding {:?}, but must have 1 to 3 axes, and padding of at most what the kernel reaches",
+        spec.rank(),
         spec.padding
     );
     let format = spec.data_format;
-    spec.data_format = channels_first(format);
+    spec.data_format = channels_last(format);
     let chain = Chain::new(model, node);
-    let op = PoolOfPlanes::new(spec, of);
-    Ok(Some(wire_channels_first(&chain, node.inputs[0], format, vec![op], vec![])?.into()))
+    let op = ChannelsLastPool::new(spec, of);
+    Ok(Some(
+        wire_channels_last(&chain, node.inputs[0], None, format, vec![Box::new(op)], vec![])?
+            .into(),
+    ))
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tract_core::internal::*;
+use tract_core::ops::identity::Identity;
 
 /// The model, its copy, and what the values of the one are in the other: in the forms `F`.
 pub(super) struct Translation<'a, F> {
@@ -64,6 +65,17 @@ impl<'a, F: Clone> Translation<'a, F> {
             self.target.add_edge(*input, InletId::new(node, slot))?;
         }
         Ok((0..count).map(|slot| OutletId::new(node, slot)).collect())
+    }
+
+    /// What an output of the model is in the copy, with its label. One value may be several outputs.
+    pub fn labelled(&mut self, outlet: OutletId, mut output: OutletId) -> TractResult<OutletId> {
+        if let Some(label) = self.source.outlet_label(outlet) {
+            if self.target.outlet_label(output).is_some_and(|other| other != label) {
+                output = self.wire(label, Identity, &[output])?[0];
+            }
+            self.target.set_outlet_label(output, label.to_string())?;
+        }
+        Ok(output)
     }
 
     /// The copy, with these outputs.

@@ -20,7 +20,6 @@ use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cast::Cast;
 use tract_core::ops::element_wise::ElementWiseOp;
-use tract_core::ops::identity::Identity;
 use tract_core::ops::math::{Add, Mul};
 use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLinearU8};
 use tract_core::optim::Optimizer;
@@ -164,14 +163,8 @@ impl<'a> QuantizedTranslation<'a> {
 
     /// An output of the model, with its label.
     fn output(&mut self, outlet: OutletId) -> TractResult<OutletId> {
-        let mut output = self.numbers(outlet)?;
-        if let Some(label) = self.source.outlet_label(outlet) {
-            if self.model.target.outlet_label(output).is_some_and(|other| other != label) {
-                output = self.wire(label, Identity, &[output])?;
-            }
-            self.model.target.set_outlet_label(output, label.to_string())?;
-        }
-        Ok(output)
+        let output = self.numbers(outlet)?;
+        self.model.labelled(outlet, output)
     }
 
     fn set(&mut self, outlet: OutletId, value: QuantizedForms) {

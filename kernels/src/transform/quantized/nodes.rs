@@ -24,6 +24,7 @@ use crate::quantized::{
 };
 use crate::transform::chain::Chain;
 use crate::transform::found::{Found, binary, labels, of_channels, only_use, replaces_axis, uses};
+use crate::transform::layout::{shuffled_channels_last, with_channels_last};
 use crate::transform::rule::{Movement, or_refuse, refuse, refuse_if, refuse_unless_f32};
 use crate::transform::upsampling::{PhaseGroup, Upsampling};
 
@@ -596,7 +597,7 @@ impl<'a> QuantizedTranslation<'a> {
         if all_last && let Some(moved) = self.shuffle(node, &levels)? {
             return Ok(Some(moved));
         }
-        let of_last = if all_last { self.with_channels_last(node)? } else { None };
+        let of_last = if all_last { with_channels_last(self.source, node)? } else { None };
         let (layout, op) = match of_last {
             Some(op) => (ChannelsLast, op),
             None => (AsNumbers, node.op.clone()),
@@ -614,34 +615,8 @@ impl<'a> QuantizedTranslation<'a> {
     /// Axis operators that split the channels, move the parts and merge them again, as ShuffleNet does: the channels are another order
     /// of themselves, where they are last, too.
     fn shuffle(&mut self, node: &'a TypedNode, levels: &Arc<Levels>) -> Found<Translated> {
-        let input = node.inputs[0];
-        let rank = self.rank(input)?;
-        rule_if_some!(others = rank.checked_sub(2).filter(|others| *others > 0));
-        let mut chain = Chain::new(self.source, node);
-        // How many axes the channels are, after the first one.
-        let mut axes = 1;
-        let mut ops = vec![];
-        loop {
-            rule_if_some!(op = chain.last().op_as::<AxisOp>());
-            ops.push(match op {
-                AxisOp::Reshape(1, from, to) if from.len() == axes => {
-                    axes = to.len();
-                    AxisOp::Reshape(1 + others, from.clone(), to.clone())
-                }
-                AxisOp::Move(from, to)
-                    if [*from, *to].iter().all(|axis| (1..=axes).contains(axis)) =>
-                {
-                    AxisOp::Move(from + others, to + others)
-                }
-                _ => return Ok(None),
-            });
-            if axes == 1 {
-                break;
-            }
-            rule_if_some!((next, _) = chain.user()?);
-            chain.push(next);
-        }
-        rule_if_some!((mut codes, _) = self.codes(input, ChannelsLast)?);
+        rule_if_some!((chain, mut ops) = shuffled_channels_last(self.source, node)?);
+        rule_if_some!((mut codes, _) = self.codes(node.inputs[0], ChannelsLast)?);
         rule_if_some!(last = ops.pop());
         for op in ops {
             codes = self.wire(&format!("{}.shuffle", chain.last().name), op, &[codes])?;
@@ -655,24 +630,8 @@ impl<'a> QuantizedTranslation<'a> {
         let value = self.model.value(node.inputs[0])?;
         rule_if!(value.numbers.of_model.is_none());
         rule_if_some!(numbers = value.numbers.channels_last);
-        rule_if_some!(op = self.with_channels_last(node)?);
+        rule_if_some!(op = with_channels_last(self.source, node)?);
         self.replace(&Chain::new(self.source, node), op, &[numbers], None, ChannelsLast)?;
         Ok(Some(Translated::Moved))
-    }
-
-    /// What does the same with the channels last in all inputs and in the output, if something does.
-    fn with_channels_last(&self, node: &TypedNode) -> Found<Box<dyn TypedOp>> {
-        let rank = node.outputs[0].fact.rank();
-        // An operator on axes would be one on other axes, with other ones around it.
-        rule_if!(rank > 2 && !node.op_is::<AxisOp>());
-        let inputs = self.source.node_input_facts(node.id)?;
-        rule_if!(inputs.iter().all(|input| input.rank() == rank));
-        let change = AxisOp::Move(1, rank - 1);
-        let changed = node.op.change_axes(self.source, node, InOut::In(0), &change)?;
-        rule_if_some!(changed = changed);
-        let is_changed = |at| changed.wire_changes.contains(&(at, change.clone()));
-        let inputs = (0..node.inputs.len()).map(InOut::In);
-        rule_if!(inputs.chain([InOut::Out(0)]).all(is_changed));
-        Ok(Some(changed.substitute_op.unwrap_or_else(|| node.op.clone())))
     }
 }

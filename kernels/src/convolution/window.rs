@@ -16,7 +16,8 @@ use crate::window::Window;
 #[derive(Debug, Clone)]
 pub(crate) struct ChannelsLastWindow {
     images: usize,
-    channels: usize,
+    /// The bytes of a pixel.
+    of_pixel: usize,
     /// How it moves over one of them.
     pub of: Window,
     /// How many pixels of a row a tap has.
@@ -27,16 +28,17 @@ pub(crate) struct ChannelsLastWindow {
 ///
 /// # Errors
 ///
-/// The data has another type than `U8`, or too few axes.
-pub(super) fn output_shape(
+/// The data has another type than this one, or too few axes.
+pub(crate) fn output_shape(
     operator: &str,
     spec: &PoolSpec,
+    dt: DatumType,
     data: &TypedFact,
 ) -> TractResult<TVec<TDim>> {
     let rank = spec.rank();
     ensure!(
-        data.datum_type == DatumType::U8 && data.rank() > rank,
-        "{operator}: the data is {data:?}, but must be of type U8 and of rank {} or more",
+        data.datum_type == dt && data.rank() > rank,
+        "{operator}: the data is {data:?}, but must be of type {dt:?} and of rank {} or more",
         rank + 1
     );
     let mut shape: TVec<TDim> = data.shape.iter().cloned().collect();
@@ -52,7 +54,7 @@ pub(super) fn output_shape(
 }
 
 /// The shape of data with one pixel for each of its images: all axes but the first and the last one are 1.
-pub(super) fn one_pixel<D: Clone>(shape: &[D], one: D) -> TVec<D> {
+pub(crate) fn one_pixel<D: Clone>(shape: &[D], one: D) -> TVec<D> {
     let mut shape: TVec<D> = shape.into();
     let last = shape.len().saturating_sub(1);
     shape[1.min(last)..last].fill(one);
@@ -60,7 +62,7 @@ pub(super) fn one_pixel<D: Clone>(shape: &[D], one: D) -> TVec<D> {
 }
 
 impl ChannelsLastWindow {
-    /// The window over data of this shape, and the shape of the output.
+    /// The window over data of this shape, whose elements have so many bytes, and the shape of the output.
     ///
     /// # Errors
     ///
@@ -69,6 +71,7 @@ impl ChannelsLastWindow {
         operator: &str,
         spec: &PoolSpec,
         shape: &[usize],
+        size: usize,
     ) -> TractResult<(ChannelsLastWindow, TVec<usize>)> {
         let (rank, channels) = (spec.rank(), spec.input_channels);
         ensure!(
@@ -78,7 +81,8 @@ impl ChannelsLastWindow {
         );
         let (batch, sizes) = shape[..shape.len() - 1].split_at(shape.len() - 1 - rank);
         let images = volume(batch).context("the data is too large")?;
-        let window = ChannelsLastWindow { images, channels, of: Window::new(spec, sizes)?, row: 1 };
+        let of_pixel = channels.checked_mul(size).context("the data is too large")?;
+        let window = ChannelsLastWindow { images, of_pixel, of: Window::new(spec, sizes)?, row: 1 };
         let outputs = &window.of.output[3 - rank..];
         let shape = [batch, outputs, &[spec.output_channels]].concat();
         Ok((window, shape.into()))
@@ -91,6 +95,24 @@ impl ChannelsLastWindow {
     /// The pixels of the output, of all images.
     pub fn pixels(&self) -> usize {
         self.images * self.of.pixels()
+    }
+
+    /// The elements of a pixel, of this type.
+    pub fn channels<T>(&self) -> usize {
+        self.of_pixel / size_of::<T>()
+    }
+
+    /// How many elements of the kernel meet data, for a pixel of the output.
+    pub fn elements_met(&self, pixel: usize) -> usize {
+        let (mut rest, mut count) = (pixel, 1);
+        for axis in (0..3).rev() {
+            let first = rest % self.of.output[axis] * self.of.strides[axis];
+            rest /= self.of.output[axis];
+            count *= (0..self.of.kernel[axis])
+                .filter(|tap| self.at(axis, first, *tap).is_some())
+                .count();
+        }
+        count
     }
 
     /// For each pixel of the output, how many rows a product has that are at equal distances: those of the pixels of a line, of
@@ -108,19 +130,19 @@ impl ChannelsLastWindow {
     }
 
     /// Copies images with padding around them. The taps of a row of the kernel become one.
-    pub fn pad(&mut self, codes: &[u8], zero: u8) -> TractResult<Tensor> {
-        let channels = self.channels;
+    pub fn pad(&mut self, operator: &str, bytes: &[u8], zero: u8) -> TractResult<Tensor> {
+        let of_pixel = self.of_pixel;
         let sizes: [usize; 3] = std::array::from_fn(|axis| {
             self.of.pads[axis][0] + self.of.input[axis] + self.of.pads[axis][1]
         });
         let count = volume(&sizes)
-            .and_then(|it| it.checked_mul(self.images)?.checked_mul(channels))
+            .and_then(|it| it.checked_mul(self.images)?.checked_mul(of_pixel))
             // The last step of the last tap may reach beyond the images.
             .and_then(|it| it.checked_add(4))
             .context("the data is too large")?;
-        let (line, width) = (sizes[2] * channels, self.of.input[2] * channels);
-        let before = self.of.pads[2][0] * channels;
-        let padded = filled_output("QuantizedConvolution", &[count], |places: &mut [u8]| {
+        let (line, width) = (sizes[2] * of_pixel, self.of.input[2] * of_pixel);
+        let before = self.of.pads[2][0] * of_pixel;
+        let padded = filled_output(operator, &[count], |places: &mut [u8]| {
             let (lines, rest) = places.split_at_mut(count - 4);
             rest.fill(zero);
             if line == 0 {
@@ -138,7 +160,7 @@ impl ChannelsLastWindow {
                     let (left, rest) = places.split_at_mut(before);
                     let (taken, right) = rest.split_at_mut(width);
                     left.fill(zero);
-                    taken.copy_from_slice(&codes[from * width..][..width]);
+                    taken.copy_from_slice(&bytes[from * width..][..width]);
                     right.fill(zero);
                 }
                 Ok(())
@@ -151,23 +173,23 @@ impl ChannelsLastWindow {
 
     /// Where the taps of some pixels of the output begin in the images: as lines of equal distances, if that is asked for and there is no
     /// padding.
-    pub(super) fn rows(&self, pixels: Range<usize>, are_strided: bool) -> Im2rowAddresses {
-        let channels = self.channels;
+    pub fn rows(&self, pixels: Range<usize>, are_strided: bool) -> Im2rowAddresses {
+        let of_pixel = self.of_pixel;
         let is_padded = self.of.pads != [[0; 2]; 3];
         let are_whole = self.of.strides == [1; 3] && self.of.input == self.of.output;
         if self.taps() == 1 && are_whole && !is_padded {
             // Each pixel is made of itself.
             return Im2rowAddresses::of_one_line(
-                pixels.start * channels,
+                pixels.start * of_pixel,
                 pixels.len(),
-                channels,
+                of_pixel,
                 vec![0],
             );
         }
         if is_padded || !are_strided || pixels.is_empty() {
             return Im2rowAddresses::Each { starts: self.starts(pixels), taps: self.taps() };
         }
-        let distance = self.of.strides[2] * channels;
+        let distance = self.of.strides[2] * of_pixel;
         let taps = self.starts(0..1);
         let (mut lines, mut of_line, mut pixel) = (vec![], vec![], pixels.start);
         while pixel < pixels.end {
@@ -199,7 +221,7 @@ impl ChannelsLastWindow {
                 }));
             }
             if x >= self.of.pads[2][0] && x + reach - self.of.pads[2][0] < self.of.input[2] {
-                let moved = (x - self.of.pads[2][0]) * self.channels;
+                let moved = (x - self.of.pads[2][0]) * self.of_pixel;
                 let start = |first: &usize| match *first {
                     PADDING => PADDING,
                     first => first + moved,
@@ -219,7 +241,7 @@ impl ChannelsLastWindow {
 
     /// Where a pixel of a line begins in the images.
     fn start(&self, line: usize, x: usize) -> usize {
-        (line + x) * self.channels
+        (line + x) * self.of_pixel
     }
 
     /// Where a tap is along an axis, if it is in the image: of the window that begins `first` pixels from that of the first

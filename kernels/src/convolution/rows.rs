@@ -1,11 +1,11 @@
-//! Which codes the rows of operand A have: where each tap of each row begins.
+//! Which elements the rows of operand A have: where each tap of each row begins, in bytes.
 
-/// What a tap has in place of the start of its codes, where it is in the padding.
-pub(super) const PADDING: usize = usize::MAX;
+/// What a tap has in place of its start, where it is in the padding.
+pub(crate) const PADDING: usize = usize::MAX;
 
-/// The im2row addresses of some rows: where each tap begins in the codes.
+/// The im2row addresses of some rows: where each tap begins.
 #[derive(Debug)]
-pub(super) enum Im2rowAddresses {
+pub(crate) enum Im2rowAddresses {
     /// For each row, each of so many taps, or [`PADDING`].
     Each {
         starts: Vec<usize>,
@@ -16,7 +16,7 @@ pub(super) enum Im2rowAddresses {
 
 /// Some lines of rows, in which these are at equal distances, and have their taps at the same places.
 #[derive(Debug)]
-pub(super) struct StridedLines {
+pub(crate) struct StridedLines {
     /// How far a row begins behind the one before it.
     pub distance: usize,
     /// Where each tap begins, from the begin of its row on.
@@ -27,7 +27,7 @@ pub(super) struct StridedLines {
 
 /// Where the first row of a line begins, and how many rows it has.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct StridedLine {
+pub(crate) struct StridedLine {
     pub start: usize,
     pub rows: usize,
 }
@@ -63,7 +63,7 @@ impl Im2rowAddresses {
         }
     }
 
-    /// Where the first tap in the codes begins, and the last one.
+    /// Where the first tap begins, and the last one, but for those in the padding.
     pub fn range(&self) -> Option<[usize; 2]> {
         match self {
             Im2rowAddresses::Each { starts, .. } => {

@@ -1,0 +1,484 @@
+//! Convolutions of any type of elements, with the channels last: which addresses meet which weights, and what each thread computes.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use pulp::bytemuck::cast_slice;
+use tract_core::internal::*;
+use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
+
+use super::output::OutputRows;
+use super::product::{
+    DepthwiseRows, Element, FilterFormat, GemmTask, PackedFilters, UnpackedFilters,
+};
+use super::rows::{Im2rowAddresses, PADDING};
+use super::window::ChannelsLastWindow;
+use crate::cost;
+use crate::memory::{Aligned, filled_output_dt};
+use crate::product::{Output, Share, Shares};
+use crate::threads::Division;
+
+/// A convolution, whose data is `[any axes, spatial axes, channels]`. A second input may have elements of the shape of the output, which
+/// are added.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Convolution<E: Element> {
+    pub spec: PoolSpec,
+    pub group: usize,
+    pub filters: ConvolutionFilters<E>,
+    /// The bytes of each channel where data is padded, and some more behind them.
+    pub padding: Vec<u8>,
+    /// The same in two bytes each, for codes that are widened.
+    pub widened_padding: Vec<u8>,
+    pub epilogue: E::Epilogue,
+    /// The type of the output.
+    pub datum_type: DatumType,
+}
+
+/// The weights, for how the convolution is computed.
+#[derive(Debug, PartialEq)]
+pub(crate) enum ConvolutionFilters<E: Element> {
+    Products(ProductFilters),
+    /// Each output channel is made of one channel of the data.
+    Depthwise(E::Depthwise),
+}
+
+/// Weights of products.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ProductFilters {
+    /// Of each group, an operand of a GEMM.
+    groups: Vec<PackedFilters>,
+    reading: Reading,
+    gathering: Gathering,
+}
+
+/// How the elements of an image are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Where they are: taps have whole steps.
+    InPlace,
+    /// From a copy with some bytes behind them.
+    Copied,
+    /// From a copy with padding around the image, in which the taps of a row of the kernel are neighbours, and are one tap.
+    Padded,
+}
+
+/// Whether the taps of a pixel are copied behind each other first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gathering {
+    Never,
+    /// All taps of a row of the im2row matrix are one tap then.
+    Always,
+    /// Where tiles at equal distances would have many rows between those of the pixels.
+    OfNarrowImages,
+}
+
+/// With fewer bytes of a pixel, reading the rows of a kernel as one tap pays.
+const FEW_BYTES_OF_PIXEL: usize = 32;
+
+/// With no more bytes in a row of a kernel, as in a first layer of 3 x 3 codes, copying all rows behind each other pays.
+const FEW_BYTES_OF_ROW: usize = 32;
+
+/// With fewer bytes of weights, threads share the pixels: data that is in another core's cache is more to read.
+const MANY_WEIGHTS: usize = 1 << 18;
+
+/// Gathering a tap takes as long as multiplying it for so many output channels, with tiles.
+const GATHERING: f32 = 48.;
+
+/// Whether there is padding, if that is known.
+pub(crate) fn is_padded(spec: &PoolSpec) -> Option<bool> {
+    match &spec.padding {
+        PaddingSpec::Valid => Some(false),
+        PaddingSpec::Explicit(begin, end) => Some(begin.iter().chain(end).any(|pad| *pad > 0)),
+        _ => None,
+    }
+}
+
+/// A convolution that is to be packed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnpackedConvolution<'a> {
+    pub spec: &'a PoolSpec,
+    pub group: usize,
+    /// `[output channels, input channels of a group, kernel]`, as bytes.
+    pub weights: &'a [i8],
+    /// The bytes of an element.
+    pub size: usize,
+    /// Whether data may be padded: with the same in all channels.
+    pub takes_padding: bool,
+    /// Whether a matrix unit multiplies it.
+    pub has_tiles: bool,
+}
+
+impl UnpackedConvolution<'_> {
+    /// The bytes of a pixel that a group meets.
+    fn of_pixel(&self) -> usize {
+        self.spec.input_channels / self.group * self.size
+    }
+
+    fn reading(&self) -> Reading {
+        let rank = self.spec.rank();
+        let is_row = rank > 0
+            && self.group == 1
+            && self.spec.kernel_shape[rank - 1] > 1
+            && self.spec.dilation(rank - 1) == 1
+            && self.takes_padding;
+        match self.of_pixel().is_multiple_of(4) {
+            _ if is_row && (self.of_pixel() < FEW_BYTES_OF_PIXEL || self.has_tiles) => {
+                Reading::Padded
+            }
+            true => Reading::InPlace,
+            false => Reading::Copied,
+        }
+    }
+
+    fn gathering(&self) -> Gathering {
+        let kernel = &self.spec.kernel_shape;
+        let row = kernel.last().map_or(1, |last| last * self.of_pixel());
+        let has_padded_copy = self.reading() == Reading::Padded;
+        let is_padded = is_padded(self.spec) != Some(false);
+        let is_one_line = kernel.iter().all(|taps| *taps == 1)
+            && self.spec.strides().iter().all(|stride| *stride == 1)
+            && !is_padded;
+        match self.has_tiles {
+            false if has_padded_copy && row <= FEW_BYTES_OF_ROW => Gathering::Always,
+            true if self.group == 1 && !is_one_line => match has_padded_copy || !is_padded {
+                true => Gathering::OfNarrowImages,
+                false => Gathering::Always,
+            },
+            _ => Gathering::Never,
+        }
+    }
+
+    /// Packs the weights, in the format that they need as they will be ordered. `first_sums` are those of all output channels.
+    pub fn pack(
+        &self,
+        first_sums: &[i32],
+        format: impl FnOnce(UnpackedFilters) -> FilterFormat,
+    ) -> ProductFilters {
+        let UnpackedConvolution { spec, group, weights, size, .. } = *self;
+        let outputs = spec.output_channels / group;
+        let kernel: usize = spec.kernel_shape.iter().product();
+        let (reading, gathering) = (self.reading(), self.gathering());
+        let row = match reading {
+            _ if gathering == Gathering::Always => kernel,
+            Reading::Padded => spec.kernel_shape[spec.rank() - 1],
+            _ => 1,
+        };
+        let of_filter = self.of_pixel() * kernel;
+        // All channels of a pixel are neighbours.
+        let ordered = match kernel {
+            1 => Cow::Borrowed(weights),
+            _ => {
+                let mut ordered = vec![0; weights.len()];
+                let filters =
+                    ordered.chunks_exact_mut(of_filter).zip(weights.chunks_exact(of_filter));
+                for (ordered, filter) in filters {
+                    for (channel, elements) in filter.chunks_exact(kernel * size).enumerate() {
+                        for (pixel, element) in elements.chunks_exact(size).enumerate() {
+                            let place = pixel * self.of_pixel() + channel * size;
+                            ordered[place..][..size].copy_from_slice(element);
+                        }
+                    }
+                }
+                Cow::Owned(ordered)
+            }
+        };
+        let (taps, of_a_tap) = (kernel / row, row * self.of_pixel());
+        let all = UnpackedFilters { bytes: &ordered, taps, of_a_tap };
+        let format = format(all);
+        let groups = ordered.chunks_exact(outputs * of_filter);
+        let groups = groups.zip(first_sums.chunks_exact(outputs)).map(|(bytes, first_sums)| {
+            PackedFilters::pack(UnpackedFilters { bytes, ..all }, format, first_sums.to_vec())
+        });
+        ProductFilters { groups: groups.collect(), reading, gathering }
+    }
+}
+
+impl<E: Element> Convolution<E> {
+    /// The output.
+    ///
+    /// # Errors
+    ///
+    /// Inputs of other types or shapes, and an output that is too large.
+    pub fn eval(&self, operator: &str, inputs: &[TValue]) -> TractResult<Tensor> {
+        let data = inputs[0].try_as_plain_ram()?;
+        let bytes = cast_slice(data.as_slice::<E::Data>()?);
+        let (mut window, shape) =
+            ChannelsLastWindow::new(operator, &self.spec, inputs[0].shape(), size_of::<E::Data>())?;
+        let others = inputs.get(1).map(|others| {
+            ensure!(
+                *others.shape() == *shape,
+                "{operator}: what is added has shape {:?}, but must have that of the output, {shape:?}",
+                others.shape()
+            );
+            others.try_as_plain_ram()
+        });
+        let others = others.transpose()?;
+        let residual =
+            others.as_ref().map_or(Ok(&[][..]), |others| others.as_slice::<E::Data>())?;
+        let (padded, padded_bytes);
+        let bytes = match &self.filters {
+            ConvolutionFilters::Products(ProductFilters { reading: Reading::Copied, .. }) => {
+                let mut copied = Vec::with_capacity(bytes.len() + 4);
+                copied.extend_from_slice(bytes);
+                copied.extend([0; 4]);
+                Cow::Owned(copied)
+            }
+            ConvolutionFilters::Products(ProductFilters { reading: Reading::Padded, .. }) => {
+                let zero = self.padding.first().context("the data has no channels")?;
+                padded = window.pad(operator, bytes, *zero)?;
+                padded_bytes = padded.try_as_plain_ram()?;
+                Cow::Borrowed(padded_bytes.as_slice::<u8>()?)
+            }
+            _ => Cow::Borrowed(bytes),
+        };
+        self.run(operator, &bytes, cast_slice(residual), &window, &shape)
+    }
+
+    /// Computes so many pixels of the output, from one on.
+    fn fill(
+        &self,
+        bytes: &[u8],
+        window: &ChannelsLastWindow,
+        first: usize,
+        pixels: usize,
+        mut output: OutputRows,
+    ) {
+        match &self.filters {
+            ConvolutionFilters::Depthwise(kernels) => E::depthwise(
+                kernels,
+                DepthwiseRows {
+                    bytes,
+                    padding: &self.padding,
+                    window,
+                    first,
+                    pixels,
+                    epilogue: &self.epilogue,
+                    output,
+                },
+            ),
+            ConvolutionFilters::Products(filters) => {
+                let mut buffers = Buffers::default();
+                let most = filters.groups[0].most_rows();
+                for begin in (0..pixels).step_by(most) {
+                    let end = pixels.min(begin + most);
+                    let pixels = first + begin..first + end;
+                    let im2row = self.im2row(bytes, window, pixels, filters, &mut buffers);
+                    for (group, packed) in filters.groups.iter().enumerate() {
+                        let output = output.skip_rows(begin);
+                        self.multiply(&im2row, group, packed, 0..packed.panels(), output);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What some pixels of the output are made of, as rows of operand A.
+    fn im2row<'t>(
+        &'t self,
+        bytes: &'t [u8],
+        window: &ChannelsLastWindow,
+        pixels: Range<usize>,
+        filters: &ProductFilters,
+        buffers: &'t mut Buffers,
+    ) -> Im2rowBytes<'t> {
+        let ProductFilters { groups, gathering, .. } = filters;
+        let packed = &groups[0];
+        let of_pixel = self.bytes_of_group();
+        let (of_a_tap, count) = (window.row * of_pixel, pixels.len());
+        let gathers = match gathering {
+            Gathering::Never => false,
+            Gathering::Always => true,
+            Gathering::OfNarrowImages => self.is_narrow(window),
+        };
+        let (bytes, addresses, of_a_tap) = if gathers {
+            let starts = window.starts(pixels);
+            let taps = window.taps();
+            let patches = &mut buffers.patches;
+            let addresses = gather(bytes, &starts, taps, of_a_tap, &self.padding, packed, patches);
+            (&**patches, addresses, taps / packed.taps * of_a_tap)
+        } else {
+            (bytes, window.rows(pixels, packed.has_tiles()), of_a_tap)
+        };
+        if !packed.are_widened() {
+            return Im2rowBytes {
+                bytes,
+                padding: &self.padding,
+                addresses,
+                pixels: count,
+                of_a_tap,
+            };
+        }
+        // Channels of other groups follow a tap.
+        let others = (self.group - 1) * of_pixel;
+        let reach = (of_a_tap + others).next_multiple_of(4);
+        let (first, end) = match addresses.range() {
+            Some([first, last]) => (first, bytes.len().min(last + reach)),
+            None => (0, 0),
+        };
+        let wide = &mut buffers.wide;
+        wide.clear();
+        wide.extend(bytes[first..end].iter().map(|code| i16::from(*code)));
+        let (bytes, padding) = (cast_slice(wide), &self.widened_padding[..]);
+        let addresses = addresses.of_widened(first);
+        Im2rowBytes { bytes, padding, addresses, pixels: count, of_a_tap }
+    }
+
+    /// The bytes of a pixel that a group meets.
+    fn bytes_of_group(&self) -> usize {
+        self.spec.input_channels / self.group * size_of::<E::Data>()
+    }
+
+    /// Whether gathering the taps of pixels costs less than multiplying the rows between pixels.
+    fn is_narrow(&self, window: &ChannelsLastWindow) -> bool {
+        let waste = window.rows_per_pixel() - 1.;
+        waste * self.spec.output_channels as f32 > GATHERING
+    }
+
+    /// Computes some panels of a group, for some pixels.
+    fn multiply(
+        &self,
+        im2row: &Im2rowBytes,
+        group: usize,
+        filters: &PackedFilters,
+        panels: Range<usize>,
+        output: OutputRows,
+    ) {
+        let times = if filters.are_widened() { 2 } else { 1 };
+        let before = group * self.bytes_of_group() * times;
+        E::multiply(&mut GemmTask {
+            // There are none if all taps are in the padding.
+            bytes: im2row.bytes.get(before..).unwrap_or(&[]),
+            padding: im2row.padding,
+            addresses: &im2row.addresses,
+            rows: im2row.pixels,
+            filters,
+            panels,
+            steps: filters.steps_of(im2row.of_a_tap),
+            epilogue: &self.epilogue,
+            first_channel: group * self.spec.output_channels / self.group,
+            output,
+        });
+    }
+
+    fn run(
+        &self,
+        operator: &str,
+        bytes: &[u8],
+        residual: &[u8],
+        window: &ChannelsLastWindow,
+        shape: &[usize],
+    ) -> TractResult<Tensor> {
+        let (pixels, channels) = (window.pixels(), self.spec.output_channels);
+        let weights = window.row * window.taps() * self.bytes_of_group() * channels;
+        let size = self.datum_type.size_of();
+        let stride = channels * size_of::<E::Data>();
+        let residual = |row: usize| residual.get(row * stride..).unwrap_or(&[]);
+        filled_output_dt(operator, self.datum_type, shape, |output: &mut [u8]| {
+            let products = pixels.saturating_mul(weights / size_of::<E::Data>());
+            let work = match &self.filters {
+                ConvolutionFilters::Products(_) => {
+                    E::PRODUCT.of(products).saturating_add(cost::READ_WEIGHT.of(weights))
+                }
+                ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
+            };
+            let division = Division::of(work);
+            let mut rows = 1;
+            if let ConvolutionFilters::Products(filters) = &self.filters {
+                let groups = &filters.groups;
+                // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
+                if self.group == 1
+                    && channels >= pixels
+                    && (pixels == 1 || weights >= MANY_WEIGHTS)
+                    && division.threads() > 1
+                {
+                    let (packed, width) = (&groups[0], groups[0].panel_width());
+                    let mut buffers = Buffers::default();
+                    let im2row = self.im2row(bytes, window, 0..pixels, filters, &mut buffers);
+                    let shares = Shares::of_columns(&division, [pixels, channels], width, 1);
+                    let (of_row, place) = (channels * size, |column| column * size);
+                    return shares.for_each_placed(output, of_row, place, |share, rows| {
+                        let Share { columns, .. } = share;
+                        let panels = columns.start / width..columns.end.div_ceil(width);
+                        let (residual, first_channel) = (residual(0), columns.start);
+                        let output = OutputRows { rows, size, first_channel, residual, stride };
+                        self.multiply(&im2row, 0, packed, panels, output);
+                        Ok(())
+                    });
+                }
+                rows = groups[0].row_grain(pixels, division.threads());
+            }
+            let of_row = channels * size;
+            division.fill_rows(output, rows * of_row, |first, output| {
+                let pixels = output.len() / of_row;
+                let (rows, first) = (Output::matrix(output, of_row), first * rows);
+                let (residual, first_channel) = (residual(first), 0);
+                let output = OutputRows { rows, size, first_channel, residual, stride };
+                self.fill(bytes, window, first, pixels, output);
+                Ok(())
+            })
+        })
+    }
+}
+
+/// What a thread copies elements to.
+#[derive(Default)]
+struct Buffers {
+    patches: Aligned<u8>,
+    wide: Vec<i16>,
+}
+
+/// The im2row matrix of some pixels, each a row: bytes, and the addresses of its taps in them, each tap of so many.
+struct Im2rowBytes<'a> {
+    bytes: &'a [u8],
+    /// What padding has.
+    padding: &'a [u8],
+    addresses: Im2rowAddresses,
+    pixels: usize,
+    of_a_tap: usize,
+}
+
+/// So many bytes are copied at once.
+const BLOCK: usize = 16;
+
+/// Copies some bytes, in blocks: what lies behind them is written, too.
+fn copy_blocks(from: &[u8], count: usize, to: &mut [u8]) {
+    if count > 4 * BLOCK {
+        to[..count].copy_from_slice(&from[..count]);
+        return;
+    }
+    for begin in (0..count).step_by(BLOCK) {
+        let from = &from[begin..];
+        match from.first_chunk::<BLOCK>() {
+            Some(block) => to[begin..][..BLOCK].copy_from_slice(block),
+            None => to[begin..][..from.len()].copy_from_slice(from),
+        }
+    }
+}
+
+/// Copies the taps of some pixels behind each other: as many as the filters have, each with what fills it up. `starts` are
+/// where so many taps of each pixel begin, of so many bytes; `zeros` is what padding has.
+fn gather(
+    bytes: &[u8],
+    starts: &[usize],
+    taps: usize,
+    of_a_tap: usize,
+    zeros: &[u8],
+    filters: &PackedFilters,
+    patches: &mut Aligned<u8>,
+) -> Im2rowAddresses {
+    let (pixels, distance) = (starts.len() / taps, filters.bytes_of_a_tap());
+    let of_a_filter = taps / filters.taps;
+    patches.resize(0, pixels * filters.taps * distance + 2 * BLOCK);
+    for (number, starts) in starts.chunks_exact(of_a_filter).enumerate() {
+        let mut place = number * distance;
+        // Those that follow each other in the image are copied at once.
+        for run in starts.chunk_by(|one, next| *one != PADDING && *next == one + of_a_tap) {
+            let count = run.len() * of_a_tap;
+            let from = if run[0] == PADDING { zeros } else { &bytes[run[0]..] };
+            copy_blocks(from, count, &mut patches[place..]);
+            place += count;
+        }
+    }
+    let taps = (0..filters.taps).map(|tap| tap * distance).collect();
+    Im2rowAddresses::of_one_line(0, pixels, filters.taps * distance, taps)
+}

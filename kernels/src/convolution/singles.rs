@@ -1,0 +1,193 @@
+//! Convolutions in single precision: a step is one number.
+
+use pulp::bytemuck::{cast_slice, cast_slice_mut};
+
+use super::channels::{ChannelKernels, ChannelSums, Reduction};
+use super::output::OutputRows;
+use super::product::{DepthwiseRows, Dot, Element, FilterFormat, GemmTask, TilePlace};
+use crate::cost::{self, Cost};
+use crate::isa::{Instructions, with_isa};
+use crate::product::activation::{Activation, ActivationLanes};
+
+/// Numbers of single precision.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Singles;
+
+/// What becomes of a sum, which begins with the bias.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct SinglesEpilogue {
+    /// Whether a residual is added, before all else.
+    pub adds: bool,
+    pub activation: Activation,
+    /// For each channel, what numbers less than 0 are multiplied by at last.
+    pub slopes: Option<Vec<f32>>,
+}
+
+impl Element for Singles {
+    type Data = f32;
+    type Epilogue = SinglesEpilogue;
+    type Depthwise = ChannelKernels;
+
+    const PRODUCT: Cost = cost::PRODUCT;
+
+    fn multiply(task: &mut GemmTask<Singles>) {
+        with_isa!(task.filters.instructions, isa => multiply_on(task, isa));
+    }
+
+    fn depthwise(kernels: &ChannelKernels, rows: DepthwiseRows<Singles>) {
+        ChannelSums { rows, reduction: Reduction::Sum(kernels) }.compute();
+    }
+}
+
+fn multiply_on<L: Dot<Singles, 4, N>, const N: usize>(task: &mut GemmTask<Singles>, lanes: L) {
+    task.multiply_on(lanes);
+}
+
+impl Instructions {
+    /// How weights of single precision are packed: tiles have as many sums as there are registers for.
+    pub(super) fn format_of_singles(self) -> FilterFormat {
+        let tile = match self {
+            Instructions::Portable(_) => [4, 2],
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2(_) | Instructions::AvxVnni(_) => [6, 2],
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512(_)
+            | Instructions::Avx512Vnni(_)
+            | Instructions::Avx512Bf16(_)
+            | Instructions::Amx(_) => [8, 3],
+            // A vector is two registers.
+            #[cfg(target_arch = "aarch64")]
+            Instructions::Neon(_) | Instructions::NeonDot(_) => [6, 2],
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Instructions::Simd128(_) => [4, 1],
+        };
+        FilterFormat { bytes_of_step: 4, tile, has_tiles: false }
+    }
+}
+
+impl<L: ActivationLanes<N>, const N: usize> Dot<Singles, 4, N> for L {
+    type Left = L::Floats;
+    type Right = L::Floats;
+    type Sums = L::Floats;
+
+    #[inline(always)]
+    fn left(self, step: [u8; 4]) -> L::Floats {
+        self.splat(f32::from_ne_bytes(step))
+    }
+
+    #[inline(always)]
+    fn right(self, step: &[[i8; 4]; N]) -> L::Floats {
+        // An array of as many words, of which bytemuck knows no cast for any number.
+        let words: &[[u8; 4]] = cast_slice(step);
+        self.f32_of_words(self.load_words(&words.as_chunks().0[0]))
+    }
+
+    #[inline(always)]
+    fn first(self, words: &[i32; N]) -> L::Floats {
+        self.f32_of_words(self.load_i32(words))
+    }
+
+    #[inline(always)]
+    fn dot(self, sums: L::Floats, left: L::Floats, right: L::Floats) -> L::Floats {
+        self.mul_add(left, right, sums)
+    }
+
+    #[inline(always)]
+    fn finish<const R: usize, const V: usize>(
+        self,
+        epilogue: &SinglesEpilogue,
+        sums: &[[L::Floats; V]; R],
+        at: TilePlace,
+        output: &mut OutputRows,
+    ) {
+        finish(self, epilogue, sums, at, output);
+    }
+}
+
+/// Writes what becomes of the sums of some rows.
+#[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, const V: usize>(
+    lanes: L,
+    epilogue: &SinglesEpilogue,
+    sums: &[[L::Floats; V]; R],
+    at: TilePlace,
+    output: &mut OutputRows,
+) {
+    let TilePlace { channel, width, first_row } = at;
+    let mut numbers = *sums;
+    if epilogue.adds {
+        for row in 0..R {
+            let others = output.residual(first_row + row, channel * size_of::<f32>());
+            let others: &[f32] = &cast_slice(others)[..width];
+            for vector in 0..V {
+                let others = vector_at(lanes, others, vector * N);
+                numbers[row][vector] = lanes.add(numbers[row][vector], others);
+            }
+        }
+    }
+    if let Activation::Clamp { min, max } = epilogue.activation {
+        let (min, max) = (lanes.splat(min), lanes.splat(max));
+        for row in 0..R {
+            for vector in 0..V {
+                numbers[row][vector] = lanes.clamp(numbers[row][vector], min, max);
+            }
+        }
+    }
+    let mut rows: [&mut [u8]; R] = output.rows(first_row, channel, width);
+    if width == V * N {
+        for row in 0..R {
+            let places: &mut [f32] = cast_slice_mut(rows[row]);
+            let places = &mut places.as_chunks_mut().0.as_chunks_mut::<V>().0[0];
+            for vector in 0..V {
+                lanes.store(&mut places[vector], numbers[row][vector]);
+            }
+        }
+    } else {
+        for row in 0..R {
+            let places: &mut [f32] = cast_slice_mut(rows[row]);
+            for vector in 0..V {
+                let part = &mut places[vector * N..width.min(vector * N + N)];
+                match part.first_chunk_mut() {
+                    Some(whole) => lanes.store(whole, numbers[row][vector]),
+                    None => lanes.store_part(part, numbers[row][vector]),
+                }
+            }
+        }
+    }
+    // These take so many instructions that the sums would not stay in registers.
+    if epilogue.activation.is_long() {
+        for places in &mut rows {
+            let (whole, part) = cast_slice_mut(places).as_chunks_mut();
+            for place in whole {
+                lanes.store(place, lanes.activated(lanes.load(place), epilogue.activation));
+            }
+            if !part.is_empty() {
+                let numbers = lanes.activated(lanes.load_part(part), epilogue.activation);
+                lanes.store_part(part, numbers);
+            }
+        }
+    }
+    if let Some(slopes) = &epilogue.slopes {
+        for places in &mut rows {
+            let places: &mut [f32] = cast_slice_mut(places);
+            for (place, slope) in places.iter_mut().zip(&slopes[channel..]) {
+                *place *= if *place < 0. { *slope } else { 1. };
+            }
+        }
+    }
+}
+
+/// A vector of the numbers from one on, with zeros where there are no more.
+#[inline(always)]
+pub(super) fn vector_at<L: ActivationLanes<N>, const N: usize>(
+    lanes: L,
+    numbers: &[f32],
+    first: usize,
+) -> L::Floats {
+    let numbers = numbers.get(first..).unwrap_or(&[]);
+    match numbers.first_chunk() {
+        Some(vector) => lanes.load(vector),
+        None => lanes.load_part(numbers),
+    }
+}
