@@ -635,6 +635,10 @@ fn a_request_is_there_until_its_callback_ends() {
     let core = core();
     let compiled = compile(core, "ocr_cls", &[]);
     let request = request(compiled);
+    let mut pixels = vec![0.5f32; 3 * 48 * 192];
+    let input = host_tensor(F32, &mut [1, 3, 48, 192], &mut pixels);
+    ok!(ov_infer_request_set_input_tensor(request, input));
+    c!(ov_tensor_free(input));
     let callback = ov_callback_t { callback_func: Some(ask), args: request.cast() };
     ok!(ov_infer_request_set_callback(request, &callback));
     ok!(ov_infer_request_start_async(request));
@@ -1119,6 +1123,10 @@ fn nothing_is_ready_before_the_first_inference() {
     let core = core();
     let compiled = compile(core, "ocr_cls", &[]);
     let request = request(compiled);
+    let mut pixels = vec![0.5f32; 3 * 48 * 192];
+    let input = host_tensor(F32, &mut [1, 3, 48, 192], &mut pixels);
+    ok!(ov_infer_request_set_input_tensor(request, input));
+    c!(ov_tensor_free(input));
     fails!(RESULT_NOT_READY, "no inference", ov_infer_request_wait_for(request, 10));
     ok!(ov_infer_request_wait(request));
     ok!(ov_infer_request_infer(request));
