@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::handles::Object;
 use crate::model::{Contents, Model, Origin, Source};
 use crate::port::{self, HasPorts, Port, PortHandle, Side};
-use crate::property::{self, Device, Properties};
+use crate::property::{self, AUTO_BATCH_TIMEOUT, Device, Properties};
 use crate::recipe::{Shapes, Stage};
 
 /// A model that is ready to run.
@@ -34,7 +34,7 @@ pub(crate) struct CompiledModel {
     /// Whether requests measure their nodes.
     pub is_profiled: bool,
     pub device: Device,
-    properties: Properties,
+    properties: Mutex<Properties>,
     /// What one inference runs on.
     pub executor: Executor,
     streams: Arc<Streams>,
@@ -98,7 +98,7 @@ impl CompiledModel {
             has_variables,
             is_profiled: properties.is_yes(device, "PERF_COUNT"),
             device,
-            properties,
+            properties: Mutex::new(properties),
             executor: shared_executor((all / streams).max(1)),
             streams: Streams::new(streams),
             threads: all,
@@ -147,6 +147,10 @@ impl CompiledModel {
     /// Whether a port of a model is one of this one, which was compiled from it.
     pub fn is_port(&self, port: &PortHandle) -> bool {
         port.owner.origin() == self.origin() && port.index < self.sides(port.side).len()
+    }
+
+    fn properties(&self) -> MutexGuard<'_, Properties> {
+        self.properties.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a job on the next stream that is free.
@@ -286,7 +290,7 @@ impl CompiledModel {
             }
         };
         let (shapes, stages) = (shapes.clone(), stages.clone());
-        let properties = self.properties.clone();
+        let properties = self.properties().clone();
         let export = Export { shapes, stages, properties, model, weights };
         let out = ExtendFlavor::new(MAGIC.to_vec());
         let out = CrcModifier::new(out, SUM.digest());
@@ -341,12 +345,19 @@ pub(crate) fn set_properties(
     count: usize,
     properties: List<Property>,
 ) -> Result<()> {
-    model.get()?;
-    properties.get("properties")?;
+    let model = model.get()?;
+    let properties = properties.get("properties")?;
     if count == 0 {
         return Err(Error::invalid("there are no properties"));
     }
-    Err(property::too_late())
+    let properties = property::texts(properties)?;
+    let can_be_set = |key: &str| model.device == Device::Auto && key == AUTO_BATCH_TIMEOUT;
+    if let Some((key, _)) = properties.iter().find(|(key, _)| !can_be_set(key)) {
+        return Err(Error::general(format_args!(
+            "property {key:?} of a compiled model cannot be set: give it when the model is compiled"
+        )));
+    }
+    model.properties().set_all(Some(model.device), &properties)
 }
 
 /// What a compiled model says beside the properties that it was compiled with.
@@ -375,7 +386,7 @@ pub(crate) fn get_property(
         "LOADED_FROM_CACHE" => "NO".into(),
         "MULTI_DEVICE_PRIORITIES" if model.device == Device::Auto => Device::Cpu.name().into(),
         key if Properties::of_model().contains(&key) || model.device == Device::Auto => {
-            let value = model.properties.get(Some(model.device), key);
+            let value = model.properties().get(Some(model.device), key);
             value.ok_or_else(|| no_property(key))?
         }
         key => return Err(no_property(key)),

@@ -7,11 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tract_openvino_ir::tract_openvino::kernels::threads::default_threads;
 
 use crate::border::{
-    Bytes, Handle, InOut, List, Out, OutHandle, Property, Text, give_structures, give_text,
+    self, Bytes, Handle, InOut, List, Out, OutHandle, Property, Text, give_structures, give_text,
     take_back,
 };
 use crate::compiled_model::CompiledModel;
-use crate::error::{Error, Result};
+use crate::error::{self, Error, Result};
 use crate::handles::Object;
 use crate::model::{Model, Source};
 use crate::property::{self, Device, Properties};
@@ -25,8 +25,49 @@ pub(crate) struct Core(Mutex<Settings>);
 /// The properties of the devices, and of the core itself.
 #[derive(Debug, Default)]
 struct Settings {
-    devices: BTreeMap<Device, Properties>,
+    devices: BTreeMap<Device, DeviceSettings>,
     own: Properties,
+}
+
+/// The properties of a device. They are checked when the device is first used, and afterwards when they are set: OpenVINO loads a device
+/// only then, and knows nothing of its properties before.
+#[derive(Debug, Default)]
+struct DeviceSettings {
+    is_used: bool,
+    /// What was set before, by the keys.
+    unchecked: BTreeMap<String, String>,
+    properties: Properties,
+}
+
+impl Settings {
+    /// Sets properties of a device, by their keys.
+    ///
+    /// # Errors
+    ///
+    /// The device was used, and has none of a key, or it does not take a value. Nothing is set then.
+    fn set(&mut self, device: Device, properties: &[(&str, &str)]) -> Result<()> {
+        let settings = self.devices.entry(device).or_default();
+        if settings.is_used {
+            return settings.properties.set_all(Some(device), properties);
+        }
+        let owned = properties.iter().map(|(key, value)| ((*key).into(), (*value).into()));
+        settings.unchecked.extend(owned);
+        Ok(())
+    }
+
+    /// The properties of a device that is used now.
+    ///
+    /// # Errors
+    ///
+    /// There is none of a key that was set before, or it does not take the value. The device stays unused, so that another may be set.
+    fn properties(&mut self, device: Device) -> Result<Properties> {
+        let settings = self.devices.entry(device).or_default();
+        let unchecked = settings.unchecked.iter().map(|(key, value)| (&**key, &**value));
+        settings.properties.set_all(Some(device), &unchecked.collect::<Vec<_>>())?;
+        settings.unchecked.clear();
+        settings.is_used = true;
+        Ok(settings.properties.clone())
+    }
 }
 
 impl Object for Core {
@@ -42,8 +83,8 @@ impl Core {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn properties(&self, device: Device) -> Properties {
-        self.lock().devices.get(&device).cloned().unwrap_or_default()
+    fn properties(&self, device: Device) -> Result<Properties> {
+        self.lock().properties(device)
     }
 
     fn compile(
@@ -52,8 +93,8 @@ impl Core {
         device: Device,
         properties: &[Property],
     ) -> Result<CompiledModel> {
-        let mut all = self.properties(device);
-        all.set_all(Some(device), properties)?;
+        let mut all = self.properties(device)?;
+        all.set_all(Some(device), &property::texts(properties)?)?;
         CompiledModel::new(model, device, all)
     }
 }
@@ -95,6 +136,12 @@ pub(crate) fn create_with_config(path: Text, out: OutHandle<Core>) -> Result<()>
         return Err(Error::general(format_args!("there is no file {}", path.display())));
     }
     create(out)
+}
+
+/// Frees a core, and forgets the last error.
+pub(crate) fn free(core: Handle<Core>) -> Result<()> {
+    error::forget();
+    border::free(core)
 }
 
 pub(crate) fn read_model(
@@ -181,21 +228,25 @@ pub(crate) fn set_properties(
     if count == 0 {
         return Err(Error::invalid("there are no properties"));
     }
+    let properties = property::texts(properties)?;
     let mut settings = core.lock();
     match name.optional("name of a device")?.filter(|name| !name.is_empty()) {
-        Some(name) => {
-            let device = Device::of(name)?;
-            settings.devices.entry(device).or_default().set_all(Some(device), properties)
-        }
+        Some(name) => settings.set(Device::of(name)?, &properties),
         // All devices, and the core.
         None => {
-            settings.own.set_all(None, properties)?;
+            let own: Vec<_> = properties.iter().copied().filter(|(key, _)| is_own(key)).collect();
+            settings.own.set_all(None, &own)?;
             for device in [Device::Cpu, Device::Auto] {
-                settings.devices.entry(device).or_default().set_all(Some(device), properties)?;
+                settings.set(device, &properties)?;
             }
             Ok(())
         }
     }
+}
+
+/// Whether a property is one of the core.
+fn is_own(key: &str) -> bool {
+    ["ENABLE_MMAP", "FORCE_TBB_TERMINATE", "CACHE_DIR"].contains(&key)
 }
 
 /// What a device says beside what can be set.
@@ -223,11 +274,11 @@ pub(crate) fn get_property(
     let missing =
         || Error::general(format_args!("there is no property {key:?} of device {name:?}"));
     if name.is_empty() {
-        let is_own = ["ENABLE_MMAP", "FORCE_TBB_TERMINATE", "CACHE_DIR"].contains(&key);
-        let value = if is_own { core.lock().own.get(None, key) } else { None };
+        let value = if is_own(key) { core.lock().own.get(None, key) } else { None };
         return out.write(give_text(&value.ok_or_else(missing)?)?);
     }
     let device = Device::of(name)?;
+    let properties = core.properties(device)?;
     let threads = default_threads()?;
     let is_auto = device == Device::Auto;
     let value = match key {
@@ -249,7 +300,7 @@ pub(crate) fn get_property(
         "ENABLE_MMAP" | "FORCE_TBB_TERMINATE" | "CACHE_MODE" | "CACHE_ENCRYPTION_CALLBACKS" => {
             return Err(missing());
         }
-        key => core.properties(device).get(Some(device), key).ok_or_else(missing)?,
+        key => properties.get(Some(device), key).ok_or_else(missing)?,
     };
     out.write(give_text(&value)?)
 }
@@ -258,8 +309,10 @@ pub(crate) fn get_available_devices(
     core: Handle<Core>,
     out: Out<ov_available_devices_t>,
 ) -> Result<()> {
-    core.get()?;
+    let core = core.get()?;
     out.check()?;
+    // OpenVINO loads a device to list it. What it was set to is an error of the first function that uses it.
+    let _ = core.properties(Device::Cpu);
     let names = [[Device::Cpu.name()]];
     let devices = give_structures(&names, |_, [name]| name)?;
     out.write(ov_available_devices_t { devices, size: names.len() })
@@ -283,7 +336,7 @@ pub(crate) fn import(
     out.check()?;
     let (bytes, device) =
         (bytes.get("exported model")?, Device::of(name.get("name of a device")?)?);
-    out.write(CompiledModel::import(bytes, device, &core.properties(device))?)
+    out.write(CompiledModel::import(bytes, device, &core.properties(device)?)?)
 }
 
 pub(crate) fn get_versions(
@@ -291,7 +344,7 @@ pub(crate) fn get_versions(
     name: Text,
     out: Out<ov_core_version_list_t>,
 ) -> Result<()> {
-    core.get()?;
+    let core = core.get()?;
     let name = name.get("name of a device")?;
     out.check()?;
     // The device itself, and those that it chooses among.
@@ -302,7 +355,7 @@ pub(crate) fn get_versions(
     for name in names {
         let not_found =
             || Error::new(ov_status_e::NOT_FOUND, format_args!("there is no device {name:?}"));
-        Device::of(name).map_err(|_| not_found())?;
+        core.properties(Device::of(name).map_err(|_| not_found())?)?;
         texts.push([name, VERSION, "tract-openvino"]);
     }
     let versions = give_structures(&texts, |_, [device_name, number, description]| {
@@ -325,26 +378,26 @@ pub(crate) fn no_context() -> Result<()> {
     Err(Error::not_implemented("there are no remote contexts: models run on the CPU alone"))
 }
 
-/// The texts of the statuses.
+/// The texts of the statuses, which are those of OpenVINO: programs compare them.
 pub(crate) fn error_info(status: i32) -> &'static std::ffi::CStr {
     match status {
         0 => c"success",
         -1 => c"general error",
-        -2 => c"not implemented",
-        -3 => c"the network is not loaded",
-        -4 => c"parameters do not match",
-        -5 => c"not found",
+        -2 => c"it's not implement",
+        -3 => c"failed to network",
+        -4 => c"input parameter mismatch",
+        -5 => c"cannot find the value",
         -6 => c"out of bounds",
-        -7 => c"unexpected error",
-        -8 => c"the request is busy",
-        -9 => c"the result is not ready",
-        -10 => c"not allocated",
-        -11 => c"the inference was not started",
-        -12 => c"the network was not read",
-        -13 => c"the inference was cancelled",
-        -14 => c"invalid parameter",
-        -15 => c"unknown error",
-        -16 => c"the method is not implemented",
+        -7 => c"run with unexpected error",
+        -8 => c"request is busy",
+        -9 => c"result is not ready",
+        -10 => c"it is not allocated",
+        -11 => c"inference start with error",
+        -12 => c"network is not ready",
+        -13 => c"inference is canceled",
+        -14 => c"invalid c input parameters",
+        -15 => c"unknown c error",
+        -16 => c"not implement in c method",
         _ => c"unknown exception",
     }
 }

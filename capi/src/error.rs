@@ -73,6 +73,12 @@ pub(crate) fn keep(error: &Error) {
     let _ = LAST_HERE.try_with(|last| *last.borrow_mut() = Some(text));
 }
 
+/// Forgets the error of this thread, and that of any other for threads that have none: what a program does that frees its core.
+pub(crate) fn forget() {
+    *LAST.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    let _ = LAST_HERE.try_with(|last| *last.borrow_mut() = None);
+}
+
 /// The text of the last error of this thread, or else of any other, if there was one. It stays where it is until this thread asks again.
 pub(crate) fn last() -> *const std::ffi::c_char {
     let last = LAST_HERE.try_with(|last| last.borrow().clone()).ok().flatten();

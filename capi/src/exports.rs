@@ -175,7 +175,7 @@ pub unsafe extern "C" fn ov_core_create_with_config_unicode(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ov_core_free(core: *mut ov_core_t) {
-    answer!((), border::free(core))
+    answer!((), core::free(core))
 }
 
 #[unsafe(no_mangle)]

@@ -407,6 +407,9 @@ pub(crate) fn wait_for(request: Handle<InferRequest>, milliseconds: i64) -> Resu
     let negative =
         |_| Error::general(format_args!("the time is {milliseconds} ms, but must be 0 or more"));
     let time = Duration::from_millis(u64::try_from(milliseconds).map_err(negative)?);
+    if request.lock().begun == 0 {
+        return Err(Error::new(ov_status_e::RESULT_NOT_READY, "no inference was started"));
+    }
     match request.wait(Some(time)) {
         (true, outcome) => outcome,
         (false, _) => {
@@ -425,8 +428,12 @@ pub(crate) fn set_callback(
     Ok(())
 }
 
-/// Waits for what runs, as it uses memory of the program.
+/// Waits for what runs, as it uses memory of the program. Its callback may use the request until then.
 pub(crate) fn free(request: Handle<InferRequest>) -> Result<()> {
+    if !request.is_null() {
+        let _ = request.get()?.0.wait(None);
+    }
+    // A callback may have started another one.
     if let Some(request) = request.free()? {
         let _ = request.0.wait(None);
     }

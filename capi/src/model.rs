@@ -211,20 +211,21 @@ impl Source {
         Ok(Source { format, origin: Origin::Files { model: model.into(), weights } })
     }
 
-    /// Reads the bytes of a file: those of IR begin with the first letter of XML.
+    /// Reads the bytes of a file: those of IR begin with the first letter of XML, which white space may precede. A program in C may count
+    /// the 0 that ends a text, too.
     ///
     /// # Errors
     ///
     /// They are no model.
     pub fn of_bytes(model: Arc<[u8]>, weights: Option<Arc<[u8]>>) -> Result<Source> {
-        let text = model.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&model);
-        let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
-        let format = if first == Some(&b'<') {
+        let text = model.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&model).trim_ascii_start();
+        let format = if text.starts_with(b"<") {
+            let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
             let weights = weights.clone().map_or_else(
                 || Weights::absent("the model was read from memory without weights"),
                 Weights::from_bytes,
             );
-            Format::Ir(ir().proto_model_for_bytes(&model, weights)?)
+            Format::Ir(ir().proto_model_for_bytes(text, weights)?)
         } else {
             let proto = onnx_reader().proto_model_for_read(&mut &*model);
             let mut proto = proto.context("this is neither OpenVINO IR nor a model of ONNX")?;

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::border::{List, Property, PropertyValue};
 use crate::error::{Error, Result};
-use crate::types::ov_status_e;
 
 /// A text that programs read by its name.
 #[repr(transparent)]
@@ -184,7 +183,7 @@ const OF_AUTO: &[(&str, Values, &str)] = {
         ("MULTI_DEVICE_PRIORITIES", Any, ""),
         ("PERF_CURVE_TABLE", Any, ""),
         ("SCHEDULE_POLICY", Any, "DEVICE_PRIORITY"),
-        ("AUTO_BATCH_TIMEOUT", Number(0), "1000"),
+        (AUTO_BATCH_TIMEOUT, Number(0), "1000"),
     ]
 };
 
@@ -211,7 +210,11 @@ impl Device {
             "CPU" if !name.contains(':') => Ok(Device::Cpu),
             "AUTO" | "MULTI" | "HETERO" | "BATCH" => {
                 // Those that are taken out of the choice begin with a minus.
-                let named = |it: &str| ["CPU", "", "-GPU", "-NPU"].contains(&it.trim());
+                let named = |it: &str| {
+                    let it = it.trim();
+                    ["", "-GPU", "-NPU"].contains(&it)
+                        || it.strip_prefix("CPU").is_some_and(is_count)
+                };
                 if rest.split(',').all(named) { Ok(Device::Auto) } else { Err(unknown()) }
             }
             _ => Err(unknown()),
@@ -224,6 +227,12 @@ impl Device {
             Device::Auto => "AUTO",
         }
     }
+}
+
+/// Whether nothing follows the name of a device, or how many inferences it takes at a time: all run one after another here.
+fn is_count(text: &str) -> bool {
+    let count = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+    text.is_empty() || count.is_some_and(|count| count.parse::<u32>().is_ok_and(|it| it > 0))
 }
 
 /// Properties that were set, by their keys.
@@ -256,23 +265,14 @@ impl Properties {
         Ok(())
     }
 
-    /// Sets what a program gives.
+    /// Sets properties, by their keys.
     ///
     /// # Errors
     ///
     /// Those of [`set`](Self::set). Nothing is set then.
-    pub fn set_all(&mut self, device: Option<Device>, properties: &[Property]) -> Result<()> {
+    pub fn set_all(&mut self, device: Option<Device>, properties: &[(&str, &str)]) -> Result<()> {
         let mut all = self.clone();
-        for property in properties {
-            let key = property.key.get("key of a property")?;
-            let value = match &property.value {
-                PropertyValue::Text(value) if value.is_null() => {
-                    let text = format_args!("the value of property {key:?} is null");
-                    return Err(Error::general(text));
-                }
-                PropertyValue::Text(value) => value.get("value of a property")?,
-                PropertyValue::Other => "",
-            };
+        for (key, value) in properties {
             all.set(device, key, value)?;
         }
         *self = all;
@@ -384,6 +384,27 @@ impl Values {
     }
 }
 
+/// The keys and the values of what a program gives.
+///
+/// # Errors
+///
+/// One is null, or not in UTF-8.
+pub(crate) fn texts(properties: &[Property]) -> Result<Vec<(&str, &str)>> {
+    let texts = properties.iter().map(|property| {
+        let key = property.key.get("key of a property")?;
+        let value = match &property.value {
+            PropertyValue::Text(value) if value.is_null() => {
+                let text = format_args!("the value of property {key:?} is null");
+                return Err(Error::general(text));
+            }
+            PropertyValue::Text(value) => value.get("value of a property")?,
+            PropertyValue::Other => "",
+        };
+        Ok((key, value))
+    });
+    texts.collect()
+}
+
 /// The properties of a list.
 ///
 /// # Errors
@@ -393,10 +414,5 @@ pub(crate) fn listed(properties: &List<Property>, count: usize) -> Result<&[Prop
     if count == 0 { Ok(&[]) } else { properties.get("properties") }
 }
 
-/// The answer of a model that is compiled already.
-pub(crate) fn too_late() -> Error {
-    Error::new(
-        ov_status_e::GENERAL_ERROR,
-        "properties of a compiled model cannot be set: give them when it is compiled",
-    )
-}
+/// The one property of a compiled model that can be set: for how long BATCH collects inferences. Nothing waits for others here.
+pub(crate) const AUTO_BATCH_TIMEOUT: &str = "AUTO_BATCH_TIMEOUT";

@@ -17,6 +17,7 @@ use crate::{border, handles};
 
 const F32: u32 = 4;
 const I64: u32 = 10;
+const U8: u32 = 16;
 
 /// One test at a time, as some count what there is.
 fn alone() -> MutexGuard<'static, ()> {
@@ -614,6 +615,42 @@ fn a_callback_starts_the_next_run() {
     c!(ov_core_free(core));
 }
 
+/// Whether the callback was called, and what the request said to it.
+static CALLED: AtomicUsize = AtomicUsize::new(0);
+static ANSWER: Mutex<Option<ov_status_e>> = Mutex::new(None);
+
+/// Asks the request for a tensor after a while.
+unsafe extern "C" fn ask(request: *mut c_void) {
+    CALLED.store(1, Ordering::SeqCst);
+    thread::sleep(Duration::from_millis(100));
+    let mut tensor = null_mut();
+    let status = c!(ov_infer_request_get_output_tensor_by_index(request.cast(), 0, &mut tensor));
+    c!(ov_tensor_free(tensor));
+    *ANSWER.lock().unwrap() = Some(status);
+}
+
+#[test]
+fn a_request_is_there_until_its_callback_ends() {
+    let _alone = alone();
+    let core = core();
+    let compiled = compile(core, "ocr_cls", &[]);
+    let request = request(compiled);
+    let mut pixels = vec![0.5f32; 3 * 48 * 192];
+    let input = host_tensor(F32, &mut [1, 3, 48, 192], &mut pixels);
+    ok!(ov_infer_request_set_input_tensor(request, input));
+    c!(ov_tensor_free(input));
+    let callback = ov_callback_t { callback_func: Some(ask), args: request.cast() };
+    ok!(ov_infer_request_set_callback(request, &callback));
+    ok!(ov_infer_request_start_async(request));
+    while CALLED.load(Ordering::SeqCst) == 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    c!(ov_infer_request_free(request));
+    assert_eq!(*ANSWER.lock().unwrap(), Some(OK));
+    c!(ov_compiled_model_free(compiled));
+    c!(ov_core_free(core));
+}
+
 #[test]
 fn requests_run_at_the_same_time() {
     let _alone = alone();
@@ -908,6 +945,193 @@ fn properties() {
         "no property",
         ov_compiled_model_get_property(compiled, c"X".as_ptr(), &mut value)
     );
+    c!(ov_compiled_model_free(compiled));
+    c!(ov_core_free(core));
+}
+
+/// Before a device is used, nothing is checked. The first function that uses it says what is wrong, until that is set again.
+#[test]
+fn a_device_checks_its_properties_when_it_is_used() {
+    let _alone = alone();
+    let set = |core, device: &CStr, key: &CStr, value: &CStr| {
+        let property = ov_property_t { key: key.as_ptr(), value: value.as_ptr().cast() };
+        c!(ov_core_set_properties(core, device.as_ptr(), 1, &property))
+    };
+    let path = network("ocr_cls");
+    for device in [c"CPU", c"AUTO"] {
+        let core = core();
+        let name = device.as_ptr();
+        let (mut value, mut compiled) = (null_mut(), null_mut());
+        assert_eq!(set(core, device, c"PERF_COUNT", c"perhaps"), OK);
+        let other = c"FULL_DEVICE_NAME".as_ptr();
+        fails!(GENERAL_ERROR, "perhaps", ov_core_get_property(core, name, other, &mut value));
+        fails!(
+            GENERAL_ERROR,
+            "perhaps",
+            ov_core_compile_model_from_file_props(
+                core,
+                path.as_ptr(),
+                name,
+                0,
+                null(),
+                &mut compiled
+            )
+        );
+        let mut versions = ov_core_version_list_t { versions: null_mut(), size: 0 };
+        fails!(
+            GENERAL_ERROR,
+            "perhaps",
+            ov_core_get_versions_by_device_name(core, name, &mut versions)
+        );
+        assert_eq!(set(core, device, c"PERF_COUNT", c"YES"), OK);
+        ok!(ov_core_get_property(core, name, c"PERF_COUNT".as_ptr(), &mut value));
+        assert_eq!(given(value), "YES");
+        // Now it is used.
+        assert_eq!(set(core, device, c"PERF_COUNT", c"perhaps"), GENERAL_ERROR);
+        assert_eq!(set(core, device, c"NOTHING", c"1"), GENERAL_ERROR);
+        c!(ov_core_free(core));
+    }
+    // A list of the devices uses them.
+    let core = core();
+    let mut devices = ov_available_devices_t { devices: null_mut(), size: 0 };
+    ok!(ov_core_get_available_devices(core, &mut devices));
+    c!(ov_available_devices_free(&mut devices));
+    assert_eq!(set(core, c"CPU", c"PERF_COUNT", c"perhaps"), GENERAL_ERROR);
+    // What is of the core alone is checked at once.
+    assert_eq!(set(core, c"", c"ENABLE_MMAP", c"perhaps"), GENERAL_ERROR);
+    c!(ov_core_free(core));
+}
+
+/// BATCH may say how many inferences it collects, and for how long, which can be set later, too.
+#[test]
+fn a_batch_of_inferences() {
+    let _alone = alone();
+    let core = core();
+    let path = network("ocr_cls");
+    let mut compiled = null_mut();
+    for device in [c"BATCH:CPU(0)", c"BATCH:CPU(x)", c"BATCH:CPU(4", c"BATCH:GPU(4)", c"CPU(4)"] {
+        fails!(
+            GENERAL_ERROR,
+            "no device",
+            ov_core_compile_model_from_file_props(
+                core,
+                path.as_ptr(),
+                device.as_ptr(),
+                0,
+                null(),
+                &mut compiled
+            )
+        );
+    }
+    let device = c"BATCH:CPU(4)".as_ptr();
+    ok!(ov_core_compile_model_from_file_props(
+        core,
+        path.as_ptr(),
+        device,
+        0,
+        null(),
+        &mut compiled
+    ));
+    let set = |key: &CStr, value: &CStr| {
+        let property = ov_property_t { key: key.as_ptr(), value: value.as_ptr().cast() };
+        c!(ov_compiled_model_set_properties(compiled, 1, &property))
+    };
+    let timeout = c"AUTO_BATCH_TIMEOUT";
+    let now = || {
+        let mut value = null_mut();
+        ok!(ov_compiled_model_get_property(compiled, timeout.as_ptr(), &mut value));
+        given(value)
+    };
+    assert_eq!(now(), "1000");
+    assert_eq!(set(timeout, c"70"), OK);
+    assert_eq!(set(timeout, c"-1"), GENERAL_ERROR);
+    assert_eq!(set(c"NUM_STREAMS", c"2"), GENERAL_ERROR);
+    assert_eq!(now(), "70");
+    c!(ov_compiled_model_free(compiled));
+    let compiled = compile(core, "ocr_cls", &[]);
+    let property = ov_property_t { key: timeout.as_ptr(), value: c"70".as_ptr().cast() };
+    fails!(
+        GENERAL_ERROR,
+        "cannot be set",
+        ov_compiled_model_set_properties(compiled, 1, &property)
+    );
+    c!(ov_compiled_model_free(compiled));
+    c!(ov_core_free(core));
+}
+
+#[test]
+fn texts_of_errors() {
+    let _alone = alone();
+    // SAFETY: it is a text that stays.
+    let info = |status| unsafe { CStr::from_ptr(ov_get_error_info(status)) };
+    assert_eq!(info(0), c"success");
+    assert_eq!(info(-14), c"invalid c input parameters");
+    assert_eq!(info(1), info(-17));
+    let core = core();
+    assert_eq!(
+        c!(ov_core_read_model(core, c"nothing.xml".as_ptr(), null(), &mut null_mut())),
+        GENERAL_ERROR
+    );
+    // It stays when it is read, and when something succeeds.
+    assert!(last().contains("nothing.xml"));
+    c!(ov_core_free(self::core()));
+    assert_eq!(last(), "");
+    // Another thread keeps its own.
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            assert_eq!(c!(ov_core_create(null_mut())), INVALID_C_PARAM);
+            c!(ov_core_free(self::core()));
+            last()
+        });
+        assert_eq!(other.join().unwrap(), "");
+    });
+    fails!(INVALID_C_PARAM, "null", ov_core_create(null_mut()));
+    thread::scope(|scope| scope.spawn(|| c!(ov_core_free(self::core()))).join().unwrap());
+    assert!(last().contains("null"));
+    c!(ov_core_free(core));
+}
+
+/// A text of XML may begin with white space, and its size may count the 0 at its end.
+#[test]
+fn a_text_in_memory() {
+    let _alone = alone();
+    let core = core();
+    let path = Path::new("../ir/models/networks/ocr_cls");
+    let xml = std::fs::read(path.join("model.xml")).unwrap();
+    let mut weights = std::fs::read(path.join("model.bin")).unwrap();
+    let size = weights.len() as i64;
+    let tensor = host_tensor(U8, &mut [size], &mut weights);
+    let mut model = null_mut();
+    let read = |text: &[u8], model: &mut *mut ov_model_t| {
+        let start = text.as_ptr().cast();
+        c!(ov_core_read_model_from_memory_buffer(core, start, text.len(), tensor, model))
+    };
+    for text in [&xml[..], &[&xml[..], b"\0"].concat(), &[b"\n  ", &xml[..], b"\0\0<"].concat()] {
+        assert_eq!(read(text, &mut model), OK, "{}", last());
+        c!(ov_model_free(model));
+    }
+    for text in [&b"\0"[..], b"<\0", b" ", &[b"\0", &xml[..]].concat(), &xml[..xml.len() / 2]] {
+        assert_eq!(read(text, &mut model), GENERAL_ERROR);
+    }
+    c!(ov_tensor_free(tensor));
+    c!(ov_core_free(core));
+}
+
+#[test]
+fn nothing_is_ready_before_the_first_inference() {
+    let _alone = alone();
+    let core = core();
+    let compiled = compile(core, "ocr_cls", &[]);
+    let request = request(compiled);
+    let mut pixels = vec![0.5f32; 3 * 48 * 192];
+    let input = host_tensor(F32, &mut [1, 3, 48, 192], &mut pixels);
+    ok!(ov_infer_request_set_input_tensor(request, input));
+    c!(ov_tensor_free(input));
+    fails!(RESULT_NOT_READY, "no inference", ov_infer_request_wait_for(request, 10));
+    ok!(ov_infer_request_wait(request));
+    ok!(ov_infer_request_infer(request));
+    ok!(ov_infer_request_wait_for(request, 10));
+    c!(ov_infer_request_free(request));
     c!(ov_compiled_model_free(compiled));
     c!(ov_core_free(core));
 }

@@ -119,9 +119,22 @@ static void images(const ov_core_t* core, const char* folder) {
     printf("dynamic: %d\n", ov_model_is_dynamic(model));
 
     ov_compiled_model_t* compiled;
+    /* The device may say how many inferences it collects, and for how long. */
+    char* value;
+    DO(ov_core_compile_model(core, model, "BATCH:CPU(2)", 0, &compiled));
+    SAY("how long", ov_compiled_model_set_property(compiled, ov_property_key_auto_batch_timeout, "70"));
+    SAY("a time before", ov_compiled_model_set_property(compiled, ov_property_key_auto_batch_timeout, "-1"));
+    SAY("what is set before", ov_compiled_model_set_property(compiled, ov_property_key_num_streams, "2"));
+    DO(ov_compiled_model_get_property(compiled, ov_property_key_auto_batch_timeout, &value));
+    printf("inferences are collected for %s ms\n", value);
+    ov_free(value);
+    ov_compiled_model_free(compiled);
+    SAY("none at a time", ov_core_compile_model(core, model, "BATCH:CPU(0)", 0, &compiled));
+
     DO(ov_core_compile_model(core, model, "CPU", 2, &compiled, ov_property_key_enable_profiling, "YES"));
     ov_infer_request_t* request;
     DO(ov_compiled_model_create_infer_request(compiled, &request));
+    SAY("waiting for what was not started", ov_infer_request_wait_for(request, 1));
 
     size_t count = 3 * 48 * 192;
     float* pixels = malloc(count * sizeof *pixels);
@@ -273,6 +286,7 @@ static char* contents(const char* path, size_t* size) {
     rewind(file);
     char* bytes = malloc(*size + 1);
     if (fread(bytes, 1, *size, file) != *size) exit(1);
+    bytes[*size] = 0;
     fclose(file);
     return bytes;
 }
@@ -290,6 +304,9 @@ static void voices(const ov_core_t* core, const char* folder) {
     DO(ov_tensor_create_from_host_ptr(U8, bin_shape, bin, &weights));
     ov_model_t* model;
     DO(ov_core_read_model_from_memory_buffer(core, xml, xml_size, weights, &model));
+    ov_model_t* same;
+    SAY("a text with its end", ov_core_read_model_from_memory_buffer(core, xml, xml_size + 1, weights, &same));
+    ov_model_free(same);
     SAY("half of a model", ov_core_read_model_from_memory_buffer(core, xml, xml_size / 2, weights, &(ov_model_t*){NULL}));
     SAY("a model without its weights", ov_core_read_model_from_memory_buffer(core, xml, xml_size, NULL, &(ov_model_t*){NULL}));
     ov_compiled_model_t* compiled;
@@ -862,6 +879,18 @@ static void mistakes(const ov_core_t* core, const char* folder) {
     printf("devices: %zu, %s\n", devices.size, devices.devices[0]);
     ov_available_devices_free(&devices);
     ov_model_free(model);
+    for (int status = 0; status >= -17; status--) printf("the text of %d: %s\n", status, ov_get_error_info((ov_status_e)status));
+    /* Nothing is checked before a device is used. */
+    ov_core_t* other;
+    DO(ov_core_create(&other));
+    SAY("no value, before", ov_core_set_property(other, "CPU", "NUM_STREAMS", "many"));
+    SAY("the first use", ov_core_get_property(other, "CPU", "PERF_COUNT", &value));
+    SAY("a value", ov_core_set_property(other, "CPU", "NUM_STREAMS", "2"));
+    SAY("the next use", ov_core_get_property(other, "CPU", "PERF_COUNT", &value));
+    ov_free(value);
+    SAY("no value, after", ov_core_set_property(other, "CPU", "NUM_STREAMS", "many"));
+    ov_core_free(other);
+    printf("an error is left: %d\n", ov_get_last_err_msg() != NULL);
 }
 
 int main(int count, char** arguments) {

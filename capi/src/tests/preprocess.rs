@@ -2,8 +2,6 @@
 
 use super::*;
 
-const U8: u32 = 16;
-
 /// Gives what it is given: floats of shape 1,3,4,6, which are called `x` and `image`.
 const SAME: &CStr = c"<net name='same' version='11'><layers>
 <layer id='0' name='x' type='Parameter' version='opset1'><data shape='1,3,4,6' element_type='f32'/><output>
