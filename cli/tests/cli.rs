@@ -348,6 +348,31 @@ fn run_keeps_strings() {
 }
 
 #[test]
+fn texts_become_tokens_and_tokens_texts() {
+    let files = Files::new();
+    let model = |name: &str| format!("tokenizers/tests/cases/bert_uncased/{name}.xml");
+    let tokenizer = model("openvino_tokenizer");
+    let folder = files.path("out");
+    let texts = ["--text", "A river", "--text", "The sea, at night"];
+    let stdout = succeed(&[&["run", &*tokenizer, "-o", &*folder], &texts[..]].concat());
+    let expected = "\n  input_ids 2,10,I64\n    2 19 325 141 226 3 0 0 0 0\n    2 234 327 7 33 19 10 320 278 3\n  \
+                    token_type_ids 2,10,I64\n";
+    assert!(stdout.contains(expected), "{stdout}");
+    let ids = format!("Parameter={folder}/input_ids.npy");
+    let stdout = succeed(&["run", &model("openvino_detokenizer"), "-i", &ids]);
+    assert!(stdout.ends_with(" 2,String\n    a river\n    the sea, at night\n"), "{stdout}");
+    // Nothing that a terminal would follow.
+    let tiny = "tokenizers/tests/cases/tiny/openvino_tokenizer.xml";
+    succeed(&["run", tiny, "--text", "-a\x1b[2J\n", "-o", &folder]);
+    let tiny = "tokenizers/tests/cases/tiny/openvino_detokenizer.xml";
+    let stdout = succeed(&["run", tiny, "-i", &ids]);
+    assert!(stdout.ends_with("\n    -a\\u{1b}[2J\\n\n"), "{stdout:?}");
+    // A model of numbers.
+    let error = fail(&["run", "models/token_picker", "--text", "a"]);
+    assert!(error.contains("--text is for a model with one input of strings"), "{error}");
+}
+
+#[test]
 fn missing_inputs_are_listed_with_their_facts() {
     let files = Files::new();
     let model = files.model("model.onnx", &gather());

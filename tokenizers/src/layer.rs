@@ -106,10 +106,15 @@ pub(crate) struct ConstantStrings([Arc<Tensor>; 3]);
 
 impl ConstantStrings {
     pub fn new(layer: &LayerContext, first: usize, what: &str) -> TractResult<ConstantStrings> {
-        let tensors =
-            [layer.constant(first, what)?, layer.constant(first + 1, what)?, layer.constant(first + 2, what)?];
+        let tensors = [
+            layer.constant(first, what)?,
+            layer.constant(first + 1, what)?,
+            layer.constant(first + 2, what)?,
+        ];
         let strings = ConstantStrings(tensors);
-        strings.try_view().with_context(|| format!("in inputs {first} to {} ({what})", first + 2))?;
+        strings
+            .try_view()
+            .with_context(|| format!("in inputs {first} to {} ({what})", first + 2))?;
         Ok(strings)
     }
 

@@ -209,11 +209,14 @@ mod tests {
         let bytes = tensor1(b"abc");
         let view = |begins: &[i32], ends: &[i32]| {
             let (begins, ends) = (tensor1(begins), tensor1(ends));
-            let strings = Strings::new(&[&begins, &ends, &bytes]).map_err(|error| error.to_string());
+            let strings =
+                Strings::new(&[&begins, &ends, &bytes]).map_err(|error| error.to_string());
             strings.map(|strings| strings.iter().map(<[u8]>::to_vec).collect::<Vec<_>>())
         };
         assert_eq!(view(&[1, 0], &[3, 0]), Ok(vec![b"bc".to_vec(), vec![]]));
-        for (begins, ends) in [([0, 2], [1, 1]), ([0, 1], [1, 4]), ([0, -1], [1, 1]), ([0, -2], [1, -1])] {
+        for (begins, ends) in
+            [([0, 2], [1, 1]), ([0, 1], [1, 4]), ([0, -1], [1, 1]), ([0, -2], [1, -1])]
+        {
             let error = view(&begins, &ends).unwrap_err();
             assert!(error.starts_with("strings[1] is ") && error.contains("3 bytes"), "{error}");
         }

@@ -43,6 +43,7 @@ def compact(xml):
     """The XML of a model without what does not matter: indentation, names of layers that count what the process has made before, and
     the versions of packages."""
     xml = re.sub(r">\s+<", "><", xml.strip())
+    xml = re.sub(r'"Result_\d+,', '"', xml)
     xml = re.sub(r"</edges>.*", "</edges></net>", xml)
     xml = re.sub(r'(<layer id="(\d+)" name=)"\w+" type="(\w+)"', r'\1"\3_\2" type="\3"', xml)
     return re.sub(r'names="([A-Za-z]+)_\d+"', r'names="\1"', xml).replace("><", ">\n<", 2).replace("<layer ", "\n<layer ") + "\n"

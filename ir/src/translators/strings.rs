@@ -77,7 +77,8 @@ mod tests {
     #[test]
     fn there_and_back() -> TractResult<()> {
         let input = strings([["", "é"], ["two words", "€"]]);
-        let found = model("2")?.into_optimized()?.into_runnable()?.run(tvec!(input.clone().into()))?;
+        let found =
+            model("2")?.into_optimized()?.into_runnable()?.run(tvec!(input.clone().into()))?;
         assert_eq!(*found[0], input);
         Ok(())
     }
@@ -96,7 +97,8 @@ mod tests {
     #[test]
     fn what_cannot_be_packed() -> TractResult<()> {
         // Each string is empty here: it ends where it begins.
-        let found = model("1")?.into_runnable()?.run(tvec!(strings([["a", "b"], ["", "c"]]).into()))?;
+        let found =
+            model("1")?.into_runnable()?.run(tvec!(strings([["a", "b"], ["", "c"]]).into()))?;
         assert_eq!(*found[0], strings([["", ""], ["", ""]]));
         for (begin, end, expected) in [
             (0, 1, "string 0 is not UTF-8"),

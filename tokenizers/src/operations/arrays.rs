@@ -3,7 +3,9 @@
 use tract_openvino_ir::internal::*;
 
 use super::OPSET;
-use crate::layer::{constant_bytes, expect_one_of, expect_strings, expect_type, new_dim, string_facts, wire};
+use crate::layer::{
+    constant_bytes, expect_one_of, expect_strings, expect_type, new_dim, string_facts, wire,
+};
 use crate::strings::{NewStrings, Strings, integer, offset, slice, vector};
 
 pub(super) fn register(registry: &mut Registry) {
@@ -27,7 +29,8 @@ fn string_tensor_unpack(layer: &mut LayerContext) -> TractResult<TVec<OutletId>>
             let facts = string_facts(layer, layer.shape(0)?)?;
             wire(layer, "StringTensorUnpack", [0], facts, |inputs| {
                 let strings = slice::<String>(&inputs[0], "strings")?;
-                let mut new = NewStrings::with_capacity(strings.len(), strings.iter().map(String::len).sum());
+                let mut new =
+                    NewStrings::with_capacity(strings.len(), strings.iter().map(String::len).sum());
                 strings.iter().try_for_each(|string| new.push(string.as_bytes()))?;
                 new.into_tensors(inputs[0].shape())
             })
@@ -79,7 +82,11 @@ fn string_tensor_pack(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 fn equal_str(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     expect_one_of(layer, &[6])?;
     let (first, second) = (expect_strings(layer, 0)?, expect_strings(layer, 3)?);
-    let len = if first == second && first.len() == 1 { first[0].clone() } else { new_dim(layer, "strings")? };
+    let len = if first == second && first.len() == 1 {
+        first[0].clone()
+    } else {
+        new_dim(layer, "strings")?
+    };
     wire(layer, "EqualStr", 0..6, tvec!((DatumType::I32, tvec!(len))), |inputs| {
         let (first, second) = (Strings::of(inputs)?, Strings::of(&inputs[3..])?);
         let len = match first.len().min(second.len()) {
@@ -89,7 +96,8 @@ fn equal_str(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let string = |strings: &Strings<'_>, number: usize| {
             strings.get(if number < strings.len() { number } else { 0 }).to_vec()
         };
-        let equal = (0..len).map(|number| i32::from(string(&first, number) == string(&second, number)));
+        let equal =
+            (0..len).map(|number| i32::from(string(&first, number) == string(&second, number)));
         Ok(tvec!(vector(equal.collect::<Vec<i32>>())))
     })
 }
@@ -114,7 +122,9 @@ fn farm_hash(bytes: &[u8]) -> u64 {
     const K2: u64 = 0x9ae1_6a3b_2f90_404f;
     let len = bytes.len();
     let word = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("it is within"));
-    let half = |at: usize| u64::from(u32::from_le_bytes(*bytes[at..].first_chunk().expect("it is within")));
+    let half = |at: usize| {
+        u64::from(u32::from_le_bytes(*bytes[at..].first_chunk().expect("it is within")))
+    };
     let shift_mix = |value: u64| value ^ value >> 47;
     let times = |a: u64, b: u64| a.wrapping_mul(b);
     let plus = |a: u64, b: u64| a.wrapping_add(b);
@@ -202,17 +212,27 @@ fn numeric_to_string(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     expect_one_of(layer, &[1])?;
     let dt = layer.datum_type(0)?;
     ensure!(
-        dt.is_integer() || dt.is_tdim() || [DatumType::Bool, DatumType::F32, DatumType::F64].contains(&dt),
+        dt.is_integer()
+            || dt.is_tdim()
+            || [DatumType::Bool, DatumType::F32, DatumType::F64].contains(&dt),
         "input 0 is of type {dt:?}, but must be of integers, booleans, F32 or F64"
     );
     let facts = tvec!((DatumType::String, layer.shape(0)?));
     wire(layer, "NumericToString", [0], facts, |inputs| {
         let numbers = &inputs[0];
         let texts: Vec<String> = match numbers.datum_type() {
-            DatumType::Bool => slice::<bool>(numbers, "numbers")?.iter().map(bool::to_string).collect(),
-            DatumType::U64 => slice::<u64>(numbers, "numbers")?.iter().map(u64::to_string).collect(),
-            DatumType::F32 => slice::<f32>(numbers, "numbers")?.iter().map(|it| general(f64::from(*it))).collect(),
-            DatumType::F64 => slice::<f64>(numbers, "numbers")?.iter().map(|it| general(*it)).collect(),
+            DatumType::Bool => {
+                slice::<bool>(numbers, "numbers")?.iter().map(bool::to_string).collect()
+            }
+            DatumType::U64 => {
+                slice::<u64>(numbers, "numbers")?.iter().map(u64::to_string).collect()
+            }
+            DatumType::F32 => {
+                slice::<f32>(numbers, "numbers")?.iter().map(|it| general(f64::from(*it))).collect()
+            }
+            DatumType::F64 => {
+                slice::<f64>(numbers, "numbers")?.iter().map(|it| general(*it)).collect()
+            }
             _ => {
                 let numbers = numbers.cast_to::<i64>()?;
                 slice::<i64>(&numbers, "numbers")?.iter().map(i64::to_string).collect()
@@ -349,8 +369,18 @@ mod tests {
     #[test]
     fn numbers() {
         for (number, expected) in [
-            (0., "0"), (1., "1"), (-1.5, "-1.5"), (0.1, "0.1"), (1e6, "1e+06"), (123456.7, "123457"), (1e-5, "1e-05"),
-            (1234567., "1.23457e+06"), (0.0001, "0.0001"), (999999.9, "1e+06"), (f64::INFINITY, "inf"), (f64::NAN, "nan"),
+            (0., "0"),
+            (1., "1"),
+            (-1.5, "-1.5"),
+            (0.1, "0.1"),
+            (1e6, "1e+06"),
+            (123456.7, "123457"),
+            (1e-5, "1e-05"),
+            (1234567., "1.23457e+06"),
+            (0.0001, "0.0001"),
+            (999999.9, "1e+06"),
+            (f64::INFINITY, "inf"),
+            (f64::NAN, "nan"),
         ] {
             assert_eq!(general(number), expected);
         }
@@ -367,13 +397,20 @@ mod tests {
     #[test]
     fn packed() {
         let packed = |numbers: &[i32], text: &str| {
-            let bytes: Vec<u8> = numbers.iter().flat_map(|it| it.to_le_bytes()).chain(text.bytes()).collect();
+            let bytes: Vec<u8> =
+                numbers.iter().flat_map(|it| it.to_le_bytes()).chain(text.bytes()).collect();
             unpacked(&tensor1(&bytes))
         };
         let tensors = packed(&[2, 0, 1, 3], "abc").unwrap();
         assert_eq!(tensors[1], tensor1(&[1, 3]));
         assert_eq!(tensors[2], tensor1(b"abc"));
-        for (numbers, text) in [(&[][..], "ab"), (&[-1, 0], ""), (&[2, 0, 1], ""), (&[2, 0, 1, 4], "abc"), (&[1, 2, 1], "abc")] {
+        for (numbers, text) in [
+            (&[][..], "ab"),
+            (&[-1, 0], ""),
+            (&[2, 0, 1], ""),
+            (&[2, 0, 1, 4], "abc"),
+            (&[1, 2, 1], "abc"),
+        ] {
             packed(numbers, text).unwrap_err();
         }
         assert_eq!(packed(&[0, 0], "").unwrap()[0].len(), 0);

@@ -209,7 +209,12 @@ impl Heap {
 
 impl Bpe {
     /// Adds the tokens of a piece to others.
-    fn tokens(&self, piece: &[u8], tokens: &mut Vec<i32>, scratch: &mut Scratch) -> TractResult<()> {
+    fn tokens(
+        &self,
+        piece: &[u8],
+        tokens: &mut Vec<i32>,
+        scratch: &mut Scratch,
+    ) -> TractResult<()> {
         let Scratch { piece: with_end, symbols, candidates } = scratch;
         let piece = match &*self.end {
             [] => piece,
@@ -233,7 +238,8 @@ impl Bpe {
             return Ok(());
         }
         let candidate = |symbols: &[Symbol], left: u32, right: u32, step: u32| {
-            let (left_token, right_token) = (symbols[left as usize].token, symbols[right as usize].token);
+            let (left_token, right_token) =
+                (symbols[left as usize].token, symbols[right as usize].token);
             let (rank, merged) = self.merges.get(left_token, right_token)?;
             Some(Candidate { rank, step, merged, left, right })
         };

@@ -4,7 +4,9 @@ use tract_openvino_ir::internal::*;
 
 use super::OPSET;
 use super::split::skips;
-use crate::layer::{expect_one_of, expect_rows_of_strings, expect_strings, expect_type, string_facts, wire};
+use crate::layer::{
+    expect_one_of, expect_rows_of_strings, expect_strings, expect_type, string_facts, wire,
+};
 use crate::strings::{NewStrings, Ranges, Rows, Strings, rows_of_strings};
 
 pub(super) fn register(registry: &mut Registry) {
@@ -82,7 +84,9 @@ fn chars_to_bytes(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> {
                 while let [first, rest @ ..] = string {
                     let (byte, rest) = match (*first, rest) {
                         (byte @ 0..0x80, rest) => (Some(byte), rest),
-                        (first, [second, rest @ ..]) => (bytes.get(&[first, *second]).copied(), rest),
+                        (first, [second, rest @ ..]) => {
+                            (bytes.get(&[first, *second]).copied(), rest)
+                        }
                         (_, []) => (None, rest),
                     };
                     new.bytes.push(byte.with_context(|| {
@@ -182,7 +186,8 @@ fn validate(string: &[u8], replaces: bool, to: &mut Vec<u8>) {
             0xf0..=0xf7 => 4,
             _ => 1,
         };
-        let follow = rest[1..].iter().take(len - 1).take_while(|byte| **byte & 0xc0 == 0x80).count();
+        let follow =
+            rest[1..].iter().take(len - 1).take_while(|byte| **byte & 0xc0 == 0x80).count();
         let replacements = if follow == len - 1 { len } else { 1 };
         if replaces {
             for _ in 0..replacements {
@@ -201,7 +206,10 @@ mod tests {
     fn characters_of_bytes() {
         assert_eq!(character(b' '), 'Ġ');
         assert_eq!(character(b'\n'), 'Ċ');
-        assert_eq!((character(0), character(0x7f), character(0xad), character(0xa0)), ('Ā', 'ġ', 'Ń', 'ł'));
+        assert_eq!(
+            (character(0), character(0x7f), character(0xad), character(0xa0)),
+            ('Ā', 'ġ', 'Ń', 'ł')
+        );
         assert_eq!((character(b'a'), character(0xe9)), ('a', 'é'));
     }
 

@@ -6,7 +6,9 @@ use tract_openvino_ir::internal::*;
 
 use super::OPSET;
 use super::split::skips;
-use crate::layer::{constant_bytes, constant_text, expect_one_of, expect_strings, expect_type, string_facts, wire};
+use crate::layer::{
+    constant_bytes, constant_text, expect_one_of, expect_strings, expect_type, string_facts, wire,
+};
 use crate::regex::{Matcher, Replacement, Text};
 use crate::strings::{NewStrings, Strings};
 use crate::unicode::{CharsMap, Form, Normalizer, Spaces};
@@ -30,22 +32,25 @@ fn normalization(
         expect_type(layer, 3, DatumType::Bool, "skips")?;
     }
     let facts = string_facts(layer, shape)?;
-    let mut outputs = wire(layer, operation, 0..3 + usize::from(has_skips), facts, move |inputs| {
-        let strings = Strings::of(inputs)?;
-        let skips = inputs.get(3).map(|tensor| skips(tensor, &strings)).transpose()?;
-        let mut new = NewStrings::with_capacity(strings.len(), strings.bytes().len());
-        for (number, string) in strings.iter().enumerate() {
-            if skips.is_some_and(|skips| skips[number]) {
-                new.push(string)?;
-                continue;
+    let mut outputs =
+        wire(layer, operation, 0..3 + usize::from(has_skips), facts, move |inputs| {
+            let strings = Strings::of(inputs)?;
+            let skips = inputs.get(3).map(|tensor| skips(tensor, &strings)).transpose()?;
+            let mut new = NewStrings::with_capacity(strings.len(), strings.bytes().len());
+            for (number, string) in strings.iter().enumerate() {
+                if skips.is_some_and(|skips| skips[number]) {
+                    new.push(string)?;
+                    continue;
+                }
+                let begin = new.bytes.len();
+                let normalized = normalize(string, &mut new.bytes);
+                normalized.with_context(|| {
+                    format!("in string {number}, which has {} bytes", string.len())
+                })?;
+                new.end(begin)?;
             }
-            let begin = new.bytes.len();
-            let normalized = normalize(string, &mut new.bytes);
-            normalized.with_context(|| format!("in string {number}, which has {} bytes", string.len()))?;
-            new.end(begin)?;
-        }
-        new.into_tensors(inputs[0].shape())
-    })?;
+            new.into_tensors(inputs[0].shape())
+        })?;
     if has_skips {
         outputs.push(layer.input(3)?);
     }
@@ -119,7 +124,11 @@ fn replaced(
         any = true;
         copied = found.end;
         // The next match is not before the next character.
-        let step = if found.is_empty() { text[found.end..].chars().next().map_or(1, char::len_utf8) } else { 0 };
+        let step = if found.is_empty() {
+            text[found.end..].chars().next().map_or(1, char::len_utf8)
+        } else {
+            0
+        };
         from = found.end + step;
         if !everywhere {
             break;
@@ -180,7 +189,10 @@ fn normalize_unicode(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let has_skips = expect_one_of(layer, &[3, 4])? == 4;
     let name: String = layer.attribute_or("normalization_form", "NFD".to_string())?;
     let form = form_of(&name)?;
-    ensure!(form != Form::Identity, "attribute normalization_form is {name:?}, but must be one of NFC, NFD, NFKC, NFKD");
+    ensure!(
+        form != Form::Identity,
+        "attribute normalization_form is {name:?}, but must be one of NFC, NFD, NFKC, NFKD"
+    );
     normalization(layer, "NormalizeUnicode", has_skips, move |string, to| {
         Normalizer::Form(form, false).normalize(string, Spaces::default(), to);
         Ok(())

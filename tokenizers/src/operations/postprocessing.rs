@@ -4,8 +4,8 @@ use tract_openvino_ir::internal::*;
 use tract_openvino_kernels::checks::check_volume;
 
 use super::OPSET;
-use crate::options::Options;
 use crate::layer::{constant_text, expect_one_of, expect_type, new_dim, wire};
+use crate::options::Options;
 use crate::strings::{Ranges, Rows, integer};
 
 pub(super) fn register(registry: &mut Registry, options: Options) {
@@ -70,7 +70,11 @@ fn combine(inputs: &[TValue], left_out: &[bool]) -> TractResult<TVec<Tensor>> {
     let rows = segments.iter().map(|segment| {
         let rows = Rows::new(&segment[0], &segment[1], elements(&segment[2]));
         rows.and_then(|rows| {
-            ensure!(segment[2].rank() == 1, "the elements have rank {}, but must have rank 1", segment[2].rank());
+            ensure!(
+                segment[2].rank() == 1,
+                "the elements have rank {}, but must have rank 1",
+                segment[2].rank()
+            );
             Ok(rows)
         })
     });
@@ -86,14 +90,18 @@ fn combine(inputs: &[TValue], left_out: &[bool]) -> TractResult<TVec<Tensor>> {
     }
     let shape = segments.iter().map(|segment| segment[0].shape());
     let shape = shape.filter(|shape| shape.iter().product::<usize>() == count);
-    let shape: TVec<usize> = shape.max_by_key(|shape| shape.len()).context("there are no rows")?.into();
+    let shape: TVec<usize> =
+        shape.max_by_key(|shape| shape.len()).context("there are no rows")?.into();
     let dt = segments[0][2].datum_type();
     let (size, id_size) = (dt.size_of(), ids.datum_type().size_of());
     let bytes: Vec<&[u8]> = segments
         .iter()
         .map(|segment| {
             let of_type = segment[2].datum_type();
-            ensure!(of_type == dt, "elements are of types {dt:?} and {of_type:?}, but must be of one");
+            ensure!(
+                of_type == dt,
+                "elements are of types {dt:?} and {of_type:?}, but must be of one"
+            );
             Ok(segment[2].try_as_plain_ram()?.as_bytes())
         })
         .collect::<TractResult<_>>()?;
@@ -160,9 +168,8 @@ fn truncate(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     // The elements stay as they are.
     let ranges = (0..3 * segments).filter(|input| input % 3 < 2).chain([3 * segments]);
-    let ranges = wire(layer, "Truncate", ranges, facts, move |inputs| {
-        truncated(inputs, from_left, mode)
-    })?;
+    let ranges =
+        wire(layer, "Truncate", ranges, facts, move |inputs| truncated(inputs, from_left, mode))?;
     let mut outputs = tvec!();
     for (segment, ranges) in ranges.chunks_exact(2).enumerate() {
         outputs.extend_from_slice(ranges);
@@ -299,7 +306,10 @@ fn dense(inputs: &[TValue], pad_right: bool, pad_max_length: bool) -> TractResul
             let kept = if pad_max_length { length } else { range.len().min(length) };
             let from = bytes.get(range.start * width..(range.start + kept) * width);
             let from = from.with_context(|| {
-                format!("row {row} begins at {}, so that there are no {length} elements", range.start)
+                format!(
+                    "row {row} begins at {}, so that there are no {length} elements",
+                    range.start
+                )
             })?;
             let padding = length - kept;
             let (first, last) = if pad_right { (0, kept) } else { (padding, length) };

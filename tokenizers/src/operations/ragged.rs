@@ -58,7 +58,10 @@ fn ragged_to_ragged(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         for row in 0..count {
             let begin = at;
             while let Some(id) = ids.get(at).filter(|id| **id <= row as i32) {
-                ensure!(*id == row as i32, "rowids[{at}] is {id}, but must be {row} or more, as they ascend from 0");
+                ensure!(
+                    *id == row as i32,
+                    "rowids[{at}] is {id}, but must be {row} or more, as they ascend from 0"
+                );
                 at += 1;
             }
             ranges.push(begin, at)?;

@@ -6,7 +6,8 @@ use tract_openvino_ir::internal::*;
 
 use super::OPSET;
 use crate::layer::{
-    ConstantStrings, constant_text, expect_one_of, expect_rows_of_strings, expect_type, new_dim, wire,
+    ConstantStrings, constant_text, expect_one_of, expect_rows_of_strings, expect_type, new_dim,
+    wire,
 };
 use crate::regex::{Matcher, Text};
 use crate::strings::{Ranges, Strings, rows_of_strings, slice, vector};
@@ -26,7 +27,11 @@ struct Pieces {
 impl Pieces {
     fn new(rows: usize, strings: usize) -> Pieces {
         let strings_of = Ranges::with_capacity(strings);
-        Pieces { rows: Ranges::with_capacity(rows), strings: strings_of, skips: Vec::with_capacity(strings) }
+        Pieces {
+            rows: Ranges::with_capacity(rows),
+            strings: strings_of,
+            skips: Vec::with_capacity(strings),
+        }
     }
 
     fn push(&mut self, begin: usize, end: usize, skip: bool) -> TractResult<()> {
@@ -66,7 +71,8 @@ fn each_string(
             let skip = skips.is_some_and(|skips| skips[number]);
             let string = strings.get(number);
             let split = split(&mut pieces, strings, number, skip);
-            split.with_context(|| format!("in string {number}, which has {} bytes", string.len()))?;
+            split
+                .with_context(|| format!("in string {number}, which has {} bytes", string.len()))?;
         }
         let end = pieces.strings.len();
         pieces.rows.push(begin, end)?;
@@ -180,7 +186,9 @@ impl Split {
         let len = text.as_str().len();
         let mut state = State { splits: 0, last_begin: None };
         let mut add = |from: usize, to: usize, invert: bool| {
-            let Some(from) = self.begin_of_split(&mut state, from, to == len, invert) else { return Ok(()) };
+            let Some(from) = self.begin_of_split(&mut state, from, to == len, invert) else {
+                return Ok(());
+            };
             // The piece after the last split has all that is left.
             let to = if Some(state.splits) == self.max_splits { len } else { to };
             state.splits += 1;
@@ -212,7 +220,13 @@ impl Split {
 
     /// Where a piece begins, or `None` if this is none or waits for the next one. `matched` says that it is a match, or with
     /// `invert` that it is none.
-    fn begin_of_split(&self, state: &mut State, from: usize, at_end: bool, matched: bool) -> Option<usize> {
+    fn begin_of_split(
+        &self,
+        state: &mut State,
+        from: usize,
+        at_end: bool,
+        matched: bool,
+    ) -> Option<usize> {
         match self.behaviour {
             Behaviour::Remove => (!matched).then_some(from),
             Behaviour::Isolate => Some(from),
@@ -264,11 +278,19 @@ fn special_tokens_split(layer: &mut LayerContext) -> TractResult<TVec<OutletId>>
                     break;
                 }
                 if from < found.start {
-                    pieces.push(begin + text.original(from), begin + text.original(found.start), false)?;
+                    pieces.push(
+                        begin + text.original(from),
+                        begin + text.original(found.start),
+                        false,
+                    )?;
                 }
                 let group = matcher.captures(text.as_str(), from)?.and_then(|groups| groups.last());
                 let token = group.filter(|group| !group.is_empty()).unwrap_or(found.clone());
-                pieces.push(begin + text.original(token.start), begin + text.original(token.end), true)?;
+                pieces.push(
+                    begin + text.original(token.start),
+                    begin + text.original(token.end),
+                    true,
+                )?;
                 from = found.end;
             }
             let len = text.as_str().len();

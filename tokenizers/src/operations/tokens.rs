@@ -63,7 +63,10 @@ fn trie_tokenizer(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             while at < string.len() {
                 let found = trie.longest(&string[at..]);
                 let (len, token) = found.with_context(|| {
-                    format!("the vocabulary has no token for byte {:#04x} at position {at}", string[at])
+                    format!(
+                        "the vocabulary has no token for byte {:#04x} at position {at}",
+                        string[at]
+                    )
                 })?;
                 tokens.push(token);
                 at += len;

@@ -62,7 +62,10 @@ impl Unigram {
             scores.len()
         );
         // What is no number compares with none.
-        let least = scores.iter().copied().fold(f32::MAX, |least, score| if score < least { score } else { least });
+        let least = scores
+            .iter()
+            .copied()
+            .fold(f32::MAX, |least, score| if score < least { score } else { least });
         // Of tokens that come twice, the first counts.
         let trie = Trie::new(tokens.iter().zip(0..).collect::<Vec<_>>().into_iter().rev())?;
         Ok(Unigram { trie, scores: scores.to_vec(), unknown, unknown_score: least - 10. })

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use tract_openvino_ir::internal::*;
 
 use super::OPSET;
-use crate::options::Options;
 use crate::layer::{ConstantStrings, expect_one_of, expect_strings, expect_type, new_dim, wire};
+use crate::options::Options;
 use crate::strings::{NewStrings, Ranges, Strings, slice, vector};
 
 pub(super) fn register(registry: &mut Registry, options: Options) {
@@ -111,7 +111,11 @@ fn encoder<T: Datum + Copy>(
         keys.len(),
         values.len()
     );
-    ensure!(default.len() == 1, "default_value has shape {:?}, but must be one element", default.shape());
+    ensure!(
+        default.len() == 1,
+        "default_value has shape {:?}, but must be one element",
+        default.shape()
+    );
     let default = slice::<T>(&default, "default_value")?[0];
     let mut map: HashMap<Box<[u8]>, T> = HashMap::with_capacity(keys.len());
     for (key, value) in keys.iter().zip(values) {

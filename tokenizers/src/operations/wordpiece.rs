@@ -23,7 +23,8 @@ fn wordpiece_tokenizer(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> 
     let mark: String = layer.attribute_or("suffix_indicator", "##".to_string())?;
     let longest: i64 = layer.attribute_or("max_bytes_per_word", 100)?;
     let longest = usize::try_from(longest).ok();
-    let longest = longest.context("attribute max_bytes_per_word is less than 0, but must be 0 or more")?;
+    let longest =
+        longest.context("attribute max_bytes_per_word is less than 0, but must be 0 or more")?;
     let tokens = || vocabulary.view().iter().zip(0i32..);
     let going_on = |token: &'_ [u8]| token.starts_with(mark.as_bytes());
     let words = Trie::new(tokens().filter(|(token, _)| !going_on(token)))?;

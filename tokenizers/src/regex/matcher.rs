@@ -48,14 +48,21 @@ impl Matcher {
     }
 
     fn compile(pattern: &str) -> TractResult<Matcher> {
-        ensure!(pattern.len() <= LONGEST, "it has {} bytes, but must have {LONGEST} or less", pattern.len());
+        ensure!(
+            pattern.len() <= LONGEST,
+            "it has {} bytes, but must have {LONGEST} or less",
+            pattern.len()
+        );
         let translated = translate(pattern)?;
         let engine = match translated.fancy {
             false => automaton(&translated)?,
             true => {
                 let (pattern, nothing) = match translated.anchored {
                     // Elsewhere than at the beginning, it need not be tried.
-                    true => (format!("(?:{})|()", translated.whole()), Some(translated.groups.len() + 1)),
+                    true => (
+                        format!("(?:{})|()", translated.whole()),
+                        Some(translated.groups.len() + 1),
+                    ),
                     false => (translated.whole(), None),
                 };
                 let builder = &mut fancy_regex::RegexBuilder::new(&pattern);
@@ -75,7 +82,9 @@ impl Matcher {
     pub fn find(&self, text: &str, from: usize) -> TractResult<Option<Span>> {
         match &self.engine {
             Engine::Automaton { regex, all_but_last } => {
-                let Some(found) = regex.search(&Input::new(text).range(from..)) else { return Ok(None) };
+                let Some(found) = regex.search(&Input::new(text).range(from..)) else {
+                    return Ok(None);
+                };
                 let span = found.span();
                 if Some(found.pattern()) == *all_but_last {
                     return Ok(Some(span.start..all_but_last_character(text, span.end)));
@@ -118,7 +127,8 @@ impl Matcher {
                 span.start..end
             }
             Engine::Backtracking { regex, nothing } => {
-                let found = regex.captures_from_pos(text, from).map_err(|error| self.stopped(error))?;
+                let found =
+                    regex.captures_from_pos(text, from).map_err(|error| self.stopped(error))?;
                 let Some(captures) = found else { return Ok(None) };
                 if nothing.is_some_and(|nothing| captures.get(nothing).is_some()) {
                     return Ok(None);
@@ -216,20 +226,32 @@ mod tests {
         found
     }
 
-    const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+    const GPT2: &str =
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
     #[test]
     fn gpt2() {
         assert_eq!(
             all(GPT2, "Hello  world's   12\n\nx \t\u{3000}!  "),
-            ["Hello", " ", " world", "'s", "  ", " 12", "\n", "\n", "x", " \t", "\u{3000}", "!", "  "]
+            [
+                "Hello", " ", " world", "'s", "  ", " 12", "\n", "\n", "x", " \t", "\u{3000}", "!",
+                "  "
+            ]
         );
     }
 
     /// The automaton finds what the other engine does, which has the look-ahead.
     #[test]
     fn both_engines() {
-        let texts = ["a  b", "  ", " \n x  ", "\u{180e}\u{180e}a", "it's 5\r\n\r\n ", "", "x\u{a0}\u{a0}\u{2003}y"];
+        let texts = [
+            "a  b",
+            "  ",
+            " \n x  ",
+            "\u{180e}\u{180e}a",
+            "it's 5\r\n\r\n ",
+            "",
+            "x\u{a0}\u{a0}\u{2003}y",
+        ];
         for text in texts {
             let fancy = format!("(?:{GPT2})(?=.|\\n|$)");
             assert_eq!(all(GPT2, text), all(&fancy, text), "{text:?}");

@@ -48,8 +48,9 @@ const DEEPEST: usize = 100;
 
 /// The general categories of Unicode, and what else is no script.
 const NO_SCRIPTS: [&str; 41] = [
-    "any", "l", "lu", "ll", "lt", "lm", "lo", "lc", "m", "mn", "mc", "me", "n", "nd", "nl", "no", "p", "pc", "pd", "ps", "pe", "pi",
-    "pf", "po", "s", "sm", "sc", "sk", "so", "z", "zs", "zl", "zp", "c", "cc", "cf", "cs", "co", "cn", "ascii", "assigned",
+    "any", "l", "lu", "ll", "lt", "lm", "lo", "lc", "m", "mn", "mc", "me", "n", "nd", "nl", "no",
+    "p", "pc", "pd", "ps", "pe", "pi", "pf", "po", "s", "sm", "sc", "sk", "so", "z", "zs", "zl",
+    "zp", "c", "cc", "cf", "cs", "co", "cn", "ascii", "assigned",
 ];
 
 /// Writes a pattern anew.
@@ -67,7 +68,8 @@ pub(super) fn translate(pattern: &str) -> TractResult<Translated> {
     if let Some(c) = parser.peek() {
         bail!("{c:?} at byte {} closes no group", parser.position());
     }
-    let anchored = !sequences.is_empty() && !parser.multiline && sequences.iter().all(|it| it.is_anchored());
+    let anchored =
+        !sequences.is_empty() && !parser.multiline && sequences.iter().all(|it| it.is_anchored());
     // Flags are for all that follows, and a pattern of its own would not have them.
     let flags = sequences.iter().flat_map(|it| &it.items).any(|item| item.is_flags());
     let mut fancy = flags && sequences.iter().any(Sequence::is_all_but_last_space);
@@ -124,7 +126,13 @@ struct Item {
 
 impl Item {
     fn new(text: impl Into<String>) -> Item {
-        Item { text: text.into(), quantifier: String::new(), is_set: false, fancy: false, anchor: false }
+        Item {
+            text: text.into(),
+            quantifier: String::new(),
+            is_set: false,
+            fancy: false,
+            anchor: false,
+        }
     }
 
     fn set(text: impl Into<String>) -> Item {
@@ -167,7 +175,9 @@ impl Sequence {
             let ends = item.text == END
                 && alone
                 && after.is_empty()
-                && before.last().is_some_and(|it| it.text == SPACE && it.quantifier.starts_with(['*', '+']));
+                && before
+                    .last()
+                    .is_some_and(|it| it.text == SPACE && it.quantifier.starts_with(['*', '+']));
             if ends {
                 text.push_str(r"\z");
                 continue;
@@ -313,7 +323,9 @@ impl Parser {
             ahead += 1;
         }
         let (least, most) = counts.split_once(',').map_or((&*counts, None), |(a, b)| (a, Some(b)));
-        if most.is_some_and(|most| most.contains(',')) || (least.is_empty() && most.is_none_or(str::is_empty)) {
+        if most.is_some_and(|most| most.contains(','))
+            || (least.is_empty() && most.is_none_or(str::is_empty))
+        {
             return None;
         }
         self.at += ahead + 1;
@@ -347,7 +359,10 @@ impl Parser {
             return Ok(None);
         }
         self.depth += 1;
-        ensure!(self.depth <= DEEPEST, "at byte {from}, groups are nested more than {DEEPEST} deep");
+        ensure!(
+            self.depth <= DEEPEST,
+            "at byte {from}, groups are nested more than {DEEPEST} deep"
+        );
         let item = self.group_of(from);
         self.depth -= 1;
         item.map(Some)
@@ -420,7 +435,10 @@ impl Parser {
             let at = self.at;
             sequences.push(self.sequence()?);
             last = last.max(self.next_group);
-            ensure!(self.at > at || self.peek().is_some(), "the group at byte {from} is not closed");
+            ensure!(
+                self.at > at || self.peek().is_some(),
+                "the group at byte {from} is not closed"
+            );
             match self.next() {
                 Some('|') => continue,
                 Some(')') => break,
@@ -451,7 +469,8 @@ impl Parser {
 
     /// What follows a backslash outside of a set.
     fn escape(&mut self, from: usize) -> TractResult<Item> {
-        let c = self.next().with_context(|| format!("the backslash at byte {from} escapes nothing"))?;
+        let c =
+            self.next().with_context(|| format!("the backslash at byte {from} escapes nothing"))?;
         Ok(match c {
             's' => Item::set(SPACE),
             'S' => Item::set(NO_SPACE),
@@ -549,7 +568,8 @@ impl Parser {
             name = rest.to_string();
         }
         ensure!(
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-&:=".contains(c)),
+            !name.is_empty()
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-&:=".contains(c)),
             "the property {name:?} at byte {from} is not known"
         );
         let kind = if negated { 'P' } else { 'p' };
@@ -592,7 +612,9 @@ impl Parser {
                     text.push_str(&format!("[:{name}:]"));
                 }
                 '\\' => {
-                    let c = self.next().with_context(|| format!("the backslash at byte {at} escapes nothing"))?;
+                    let c = self
+                        .next()
+                        .with_context(|| format!("the backslash at byte {at} escapes nothing"))?;
                     match c {
                         's' => text.push_str(SPACES),
                         'S' => text.push_str(NO_SPACE),
@@ -622,7 +644,9 @@ impl Parser {
                     }
                 }
                 // It is part of a range, unless it is the first or the last.
-                '-' if !matches!(text.as_str(), "[" | "[^") && self.peek().is_some_and(|c| c != ']') => {
+                '-' if !matches!(text.as_str(), "[" | "[^")
+                    && self.peek().is_some_and(|c| c != ']') =>
+                {
                     // After a range or a class of characters, it is a character, too.
                     text.push('-');
                 }

@@ -71,7 +71,11 @@ impl Replacement {
     }
 
     /// Adds the text with the groups of a match to another text, or says that a group took no part.
-    pub fn expand<'t>(&self, to: &mut String, group: impl Fn(usize) -> Option<&'t str>) -> Option<()> {
+    pub fn expand<'t>(
+        &self,
+        to: &mut String,
+        group: impl Fn(usize) -> Option<&'t str>,
+    ) -> Option<()> {
         for part in &self.0 {
             match part {
                 Part::Text(text) => to.push_str(text),

@@ -36,7 +36,8 @@ impl Trie {
         while !level.is_empty() {
             let mut next = vec![];
             for range in level {
-                let first = u32::try_from(trie.labels.len()).context("a vocabulary has too many bytes")?;
+                let first =
+                    u32::try_from(trie.labels.len()).context("a vocabulary has too many bytes")?;
                 trie.first_child.push(first);
                 let mut at = range.start;
                 // The tokens that end here come first.
@@ -45,9 +46,12 @@ impl Trie {
                 }
                 while at < range.end {
                     let label = tokens[at].0[depth];
-                    let same = tokens[at..range.end].partition_point(|(token, _)| token[depth] == label);
+                    let same =
+                        tokens[at..range.end].partition_point(|(token, _)| token[depth] == label);
                     let child = at..at + same;
-                    let ending = tokens[child.clone()].iter().take_while(|(token, _)| token.len() == depth + 1);
+                    let ending = tokens[child.clone()]
+                        .iter()
+                        .take_while(|(token, _)| token.len() == depth + 1);
                     trie.labels.push(label);
                     trie.values.push(ending.last().map_or(NONE, |(_, value)| *value));
                     at = child.end;

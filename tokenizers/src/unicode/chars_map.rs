@@ -48,7 +48,10 @@ impl CharsMap {
         let mut longest = None;
         for (at, byte) in text.iter().enumerate() {
             node ^= *byte as usize;
-            let Some(unit) = self.units.get(node).filter(|unit| label(**unit) == u32::from(*byte)) else { break };
+            let Some(unit) = self.units.get(node).filter(|unit| label(**unit) == u32::from(*byte))
+            else {
+                break;
+            };
             node ^= offset(*unit) as usize;
             if has_value(*unit)
                 && let Some(value) = self.units.get(node)

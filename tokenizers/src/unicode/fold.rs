@@ -9,7 +9,9 @@ pub(super) fn folded(c: char) -> char {
         'ı' => return c,
         // Cherokee has its lower case since Unicode 8, and folds to the upper one.
         '\u{13a0}'..='\u{13f5}' => return c,
-        '\u{13f8}'..='\u{13fd}' | '\u{ab70}'..='\u{abbf}' => return only(c.to_uppercase()).unwrap_or(c),
+        '\u{13f8}'..='\u{13fd}' | '\u{ab70}'..='\u{abbf}' => {
+            return only(c.to_uppercase()).unwrap_or(c);
+        }
         _ => {}
     }
     let upper = only(c.to_uppercase()).unwrap_or(c);
@@ -27,9 +29,28 @@ mod tests {
     #[test]
     fn cases() {
         let pairs = [
-            ('K', 'k'), ('É', 'é'), ('ſ', 's'), ('ς', 'σ'), ('\u{212a}', 'k'), ('µ', 'μ'), ('ẞ', 'ß'), ('ß', 'ß'), ('İ', 'İ'),
-            ('ı', 'ı'), ('ϑ', 'θ'), ('ϴ', 'θ'), ('\u{345}', 'ι'), ('\u{ab70}', '\u{13a0}'), ('\u{13a0}', '\u{13a0}'),
-            ('ᾈ', 'ᾀ'), ('ᾀ', 'ᾀ'), ('ǅ', 'ǆ'), ('Ა', 'ა'), ('ẛ', 'ṡ'), ('\u{1e921}', '\u{1e921}' ), ('中', '中'),
+            ('K', 'k'),
+            ('É', 'é'),
+            ('ſ', 's'),
+            ('ς', 'σ'),
+            ('\u{212a}', 'k'),
+            ('µ', 'μ'),
+            ('ẞ', 'ß'),
+            ('ß', 'ß'),
+            ('İ', 'İ'),
+            ('ı', 'ı'),
+            ('ϑ', 'θ'),
+            ('ϴ', 'θ'),
+            ('\u{345}', 'ι'),
+            ('\u{ab70}', '\u{13a0}'),
+            ('\u{13a0}', '\u{13a0}'),
+            ('ᾈ', 'ᾀ'),
+            ('ᾀ', 'ᾀ'),
+            ('ǅ', 'ǆ'),
+            ('Ა', 'ა'),
+            ('ẛ', 'ṡ'),
+            ('\u{1e921}', '\u{1e921}'),
+            ('中', '中'),
         ];
         for (c, expected) in pairs {
             let expected = if c == '\u{1e921}' { '\u{1e943}' } else { expected };

@@ -96,7 +96,10 @@ impl Composition {
             return Some(syllable.to_string());
         }
         let sequences = self.sequences.get(parts.first()?)?;
-        sequences.iter().find(|(known, _)| **known == *parts).map(|(_, composed)| composed.to_string())
+        sequences
+            .iter()
+            .find(|(known, _)| **known == *parts)
+            .map(|(_, composed)| composed.to_string())
     }
 
     /// What characters become by rules for fewer of them.
@@ -105,7 +108,8 @@ impl Composition {
         let mut rest = chars;
         while let Some(first) = rest.first() {
             let most = rest.len().min(chars.len() - 1);
-            let rule = (1..=most).rev().find_map(|len| Some((len, self.composed(&rest[..len], folds)?)));
+            let rule =
+                (1..=most).rev().find_map(|len| Some((len, self.composed(&rest[..len], folds)?)));
             match rule {
                 Some((len, composed)) => {
                     text.push_str(&composed);
