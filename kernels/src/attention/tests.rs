@@ -344,8 +344,8 @@ fn factors_in_bf16() -> TractResult<()> {
             let bf16 = instructions.bf16();
             let found = attend(bf16).unwrap();
             match bf16 {
-                // A weight may come to lie on the other side of a half.
-                Some(_) => close_within(&found, &expected, 0.004),
+                // A weight may come to lie on the other side of a half, a 256th of it away, and values are up to 8.5.
+                Some(_) => close_within(&found, &expected, 0.02),
                 None => assert_eq!(found, attend(None).unwrap()),
             }
             if bf16.is_some() {

@@ -137,14 +137,6 @@ fn packed_layout<T: Element>(depth: usize, tile: Tile) -> LayoutOfA {
     LayoutOfA::Panels
 }
 
-impl OperandA<Scratch> {
-    /// Memory for panels of a factor of this size.
-    pub fn scratch(rows: usize, depth: usize) -> OperandA<Scratch> {
-        let elements = Scratch::new(rows * depth);
-        OperandA { rows, depth, elements, layout: LayoutOfA::Panels }
-    }
-}
-
 impl<T: Element> OperandA<Scratch<T>> {
     /// From a matrix whose rows are in a distance, for a while.
     pub fn pack_scratch(
