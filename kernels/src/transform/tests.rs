@@ -314,7 +314,8 @@ fn regions_have_the_channels_last() -> TractResult<()> {
     let scaled = model.wire_node("scaled", mul(), &[shuffled, sums])?[0];
     let last = convolution(&mut model, "last", scaled)?;
     model.select_output_outlets(&[last])?;
-    let found = transformed(&model)?;
+    // Large numbers are rounded.
+    let found = transformed_within(&model, Approximation::VeryApproximate)?;
     let is_move = |name: &&String| name.starts_with("Move") || **name == "Transposition";
     // The shuffle has one of its own.
     assert_eq!(found.iter().filter(is_move).count(), 3, "{found:?}");
@@ -923,7 +924,7 @@ fn what_follows_hard_swish() -> TractResult<()> {
     ] {
         // The product of two factors is rounded.
         let found = transformed_within(&model(&ops)?, Approximation::Approximate)?;
-        assert_eq!(found, [one], "{ops:?}");
+        assert_eq!(without_moves(found), [one], "{ops:?}");
     }
     // Where it is 0, the quotient is infinite.
     for ops in [
@@ -931,7 +932,7 @@ fn what_follows_hard_swish() -> TractResult<()> {
         vec![(mul(), f32::INFINITY, false), (add(), 1., false)],
         vec![(max(), -0.1, false)],
     ] {
-        let found = names(&model(&ops)?.with_kernels()?);
+        let found = without_moves(names(&model(&ops)?.with_kernels()?));
         assert_eq!(found, [one, "Elementwise"], "{ops:?}");
     }
     // Limits of a number that was multiplied before are other ones.
