@@ -6,7 +6,8 @@ use tract_core::internal::*;
 use tract_openvino_ir::document::Graph;
 use tract_openvino_ir::ir;
 use tract_openvino_kernels::{
-    CachePrecision, InferencePrecision, KernelsConfig, KernelsRunnable, KernelsState, KernelsTransform,
+    CachePrecision, InferencePrecision, KernelsConfig, KernelsRunnable, KernelsState,
+    KernelsTransform,
 };
 
 use crate::config::ModelConfig;
