@@ -114,8 +114,8 @@ pub struct KernelsConfig {
     pub inference_precision: InferencePrecision,
 }
 
-/// What the factors of products in single precision are rounded to: of matmuls and fully connected layers, and in attention. Sums, and
-/// what is between the products, stay in single precision.
+/// What the factors of products in single precision are rounded to: of matmuls and fully connected layers, and in attention. Sums, what
+/// is between the products, and convolutions stay in single precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InferencePrecision {
@@ -126,7 +126,7 @@ pub enum InferencePrecision {
     /// memory, and products up to half the time. A processor without AVX512_BF16 rounds nothing.
     ///
     /// In such a product, numbers below the normal ones of single precision (2⁻¹²⁶) are 0, and factors within 2⁻⁹ of its largest number
-    /// are infinite. A single row of data that meets compressed weights is not rounded.
+    /// become infinite. Up to six rows of data that meet compressed weights are not rounded, nor are up to eight queries.
     Bf16,
 }
 
