@@ -174,8 +174,8 @@ const COMPUTES_NOTHING: &str = "\
     ExtractImagePatches Eye Gather GatherElements GatherND GatherTree Identity If LogicalAnd LogicalNot LogicalOr \
     LogicalXor Loop NonZero OneHot Pad ReadValue ReduceLogicalAnd ReduceLogicalOr ReorgYolo Reshape Reverse \
     ReverseSequence Roll ScatterUpdate SegmentMax ShapeOf ShuffleChannels Slice SliceScatter SpaceToBatch \
-    SpaceToDepth SparseFillEmptyRows Split Squeeze StridedSlice TensorIterator Tile TopK Transpose Unique Unsqueeze \
-    VariadicSplit Xor";
+    SpaceToDepth SparseFillEmptyRows Split Squeeze StridedSlice StringTensorPack StringTensorUnpack TensorIterator \
+    Tile TopK Transpose Unique Unsqueeze VariadicSplit Xor";
 
 /// Operations that are one operator, which turns its inputs into single precision: of boxes, pixels, random numbers and
 /// losses.

@@ -230,9 +230,9 @@ mod tests {
         });
         format!(
             "# Supported operations\n\n\
-             The reader has all of operation sets 1 to {NEWEST}: `Parameter`, `Constant`, `Result` and these {} operations. The number of a revision is \
-             that of the\nfirst operation set that has it. A layer names an operation set, and means the newest \
-             revision that is not newer.\n\n\
+             The reader has all of operation sets 1 to {NEWEST}: `Parameter`, `Constant`, `Result` and these {} operations. \
+             The number of\na revision is that of the first operation set that has it. A layer names an operation set, \
+             and means the newest\nrevision that is not newer.\n\n\
              | operation | revisions | what is refused |\n|---|---|---|\n{}\n{OF_EVERY_OPERATION}",
             operations.len(),
             rows.collect::<String>()

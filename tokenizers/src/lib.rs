@@ -40,3 +40,8 @@ pub fn register(registry: &mut Registry) {
 pub fn register_with(registry: &mut Registry, options: Options) {
     operations::register(registry, options);
 }
+
+/// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -117,9 +117,9 @@ fn string_to_hash_bucket(layer: &mut LayerContext) -> TractResult<TVec<OutletId>
 
 /// `Fingerprint64` of FarmHash.
 fn farm_hash(bytes: &[u8]) -> u64 {
-    const K0: u64 = 0xc3a5_c85c_97cb_3127;
-    const K1: u64 = 0xb492_b66f_be98_f273;
-    const K2: u64 = 0x9ae1_6a3b_2f90_404f;
+    const K0: u64 = 0xc3a5_c85c_97cb_3127u64;
+    const K1: u64 = 0xb492_b66f_be98_f273u64;
+    const K2: u64 = 0x9ae1_6a3b_2f90_404fu64;
     let len = bytes.len();
     let word = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("it is within"));
     let half = |at: usize| {

@@ -28,7 +28,7 @@ impl Pairs {
     fn slot(&self, left: i32, right: i32) -> usize {
         let key = (left as u32 as u64) << 32 | right as u32 as u64;
         let mut at =
-            (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.slots.len() - 1);
+            (key.wrapping_mul(0x9e37_79b9_7f4a_7c15u64) >> 32) as usize & (self.slots.len() - 1);
         loop {
             let slot = &self.slots[at];
             if slot.rank == FREE || (slot.left, slot.right) == (left, right) {
