@@ -910,7 +910,10 @@ mod tests {
         assert_eq!(TextGenerator::from_folder(&folder)?.config().eos_token_id, [257]);
         std::fs::write(folder.path().join("tokenizer_config.json"), r#"{"eos_token": "<eos>"}"#)?;
         let error = TextGenerator::from_folder(&folder).unwrap_err().to_string();
-        assert!(error.contains("eos_token is \"<eos>\", which the tokenizer does not have"), "{error}");
+        assert!(
+            error.contains("eos_token is \"<eos>\", which the tokenizer does not have"),
+            "{error}"
+        );
         Ok(())
     }
 
