@@ -111,8 +111,8 @@ impl Factor512 for Bf16Pair {
     unsafe fn multiply_add_512(vector: __m512, factor: __m512, sums: __m512) -> __m512 {
         // SAFETY: as the caller says, and all bits are pairs.
         unsafe {
-            let [vector, factor] = [std::mem::transmute(vector), std::mem::transmute(factor)];
-            _mm512_dpbf16_ps(sums, vector, factor)
+            let vector = std::mem::transmute::<__m512, __m512bh>(vector);
+            _mm512_dpbf16_ps(sums, vector, std::mem::transmute::<__m512, __m512bh>(factor))
         }
     }
 }
