@@ -36,7 +36,7 @@ impl<'a> OutputRows<'a> {
 
     /// The rows from a channel on.
     #[inline(always)]
-    pub fn from_channel(&mut self, channel: usize) -> Output<'_, u8> {
+    pub fn behind_channel(&mut self, channel: usize) -> Output<'_, u8> {
         self.rows.skip_columns((channel - self.first_channel) * self.size)
     }
 

@@ -326,7 +326,6 @@ struct DotTile<'t, 'a, E: Element, const W: usize, const N: usize, const R: usiz
     first: usize,
 }
 
-#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
 impl<L, E: Element, const W: usize, const N: usize, const R: usize, const V: usize> On<L>
     for DotTile<'_, '_, E, W, N, R, V>
 where

@@ -280,7 +280,7 @@ impl<S: Copy, const N: usize, const R: usize, const V: usize> TileSums<'_, '_, S
         let TileSums { epilogue, sums, at: TilePlace { channel, width, first_row }, .. } = self;
         let scales = epilogue.scales.of::<N, V>(channel);
         if epilogue.is_of_scales() && self.output.size == 1 {
-            let mut codes = self.output.from_channel(channel);
+            let mut codes = self.output.behind_channel(channel);
             for row in 0..R {
                 let mut numbers = [lanes.i32_of_words(sums[row][0]); V];
                 for vector in 0..V {
