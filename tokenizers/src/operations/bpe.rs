@@ -133,20 +133,21 @@ struct Bpe {
 struct Symbol {
     token: i32,
     previous: u32,
+    /// The next one, or [`NONE`], or [`GONE`] if this was merged with the one before.
     next: u32,
-    alive: bool,
 }
 
 /// No symbol.
 const NONE: u32 = u32::MAX;
 
-/// Two neighbours that can be merged.
+const GONE: u32 = NONE - 1;
+
+/// Two neighbours that could be merged when they were found.
 #[derive(Clone, Copy)]
 struct Candidate {
     rank: u32,
     /// The number of the step that found it: of equal ranks, what was found earlier is merged first.
     step: u32,
-    merged: i32,
     left: u32,
     right: u32,
 }
@@ -225,67 +226,57 @@ impl Bpe {
                 with_end
             }
         };
-        // A merge adds a symbol.
         ensure!(
-            piece.len() < NONE as usize / 2,
-            "a piece has {} bytes, but must have less than {}",
-            piece.len(),
-            NONE / 2
+            piece.len() < GONE as usize,
+            "a piece has {} bytes, but must have less than {GONE}",
+            piece.len()
         );
         self.cut(piece, symbols);
-        if symbols.len() == 1 {
-            tokens.push(symbols[0].token);
-            return Ok(());
-        }
-        let candidate = |symbols: &[Symbol], left: u32, right: u32, step: u32| {
-            let (left_token, right_token) =
-                (symbols[left as usize].token, symbols[right as usize].token);
-            let (rank, merged) = self.merges.get(left_token, right_token)?;
-            Some(Candidate { rank, step, merged, left, right })
-        };
         candidates.0.clear();
         let mut step = 0;
         for right in 1..symbols.len() as u32 {
-            if let Some(candidate) = candidate(symbols, right - 1, right, step) {
-                candidates.push(candidate);
-            }
+            self.consider(symbols, candidates, right - 1, right, step);
             step += 1;
         }
-        let mut head = if symbols.is_empty() { NONE } else { 0 };
-        while let Some(Candidate { merged, left, right, .. }) = candidates.pop() {
+        while let Some(Candidate { rank, left, right, .. }) = candidates.pop() {
             let (a, b) = (symbols[left as usize], symbols[right as usize]);
-            // Two that were neighbours are, as long as both are there.
-            if !a.alive || !b.alive {
+            // One of them may have become another token meanwhile.
+            let Some((_, merged)) = self
+                .merges
+                .get(a.token, b.token)
+                .filter(|(now, _)| *now == rank && a.next == right && b.next != GONE)
+            else {
                 continue;
-            }
-            let new = symbols.len() as u32;
-            let (previous, next) = (a.previous, b.next);
-            symbols.push(Symbol { token: merged, previous, next, alive: true });
-            symbols[left as usize].alive = false;
-            symbols[right as usize].alive = false;
+            };
+            symbols[left as usize] = Symbol { token: merged, next: b.next, ..a };
+            symbols[right as usize].next = GONE;
             step += 1;
-            match previous {
-                NONE => head = new,
-                previous => {
-                    symbols[previous as usize].next = new;
-                    if let Some(candidate) = candidate(symbols, previous, new, step) {
-                        candidates.push(candidate);
-                    }
-                }
+            if a.previous != NONE {
+                self.consider(symbols, candidates, a.previous, left, step);
             }
-            if next != NONE {
-                symbols[next as usize].previous = new;
-                if let Some(candidate) = candidate(symbols, new, next, step) {
-                    candidates.push(candidate);
-                }
+            if b.next != NONE {
+                symbols[b.next as usize].previous = left;
+                self.consider(symbols, candidates, left, b.next, step);
             }
         }
-        while head != NONE {
-            let symbol = symbols[head as usize];
-            tokens.push(symbol.token);
-            head = symbol.next;
-        }
+        tokens
+            .extend(symbols.iter().filter(|symbol| symbol.next != GONE).map(|symbol| symbol.token));
         Ok(())
+    }
+
+    /// Adds two neighbours to the candidates, if there is a merge of them.
+    fn consider(
+        &self,
+        symbols: &[Symbol],
+        candidates: &mut Heap,
+        left: u32,
+        right: u32,
+        step: u32,
+    ) {
+        let tokens = (symbols[left as usize].token, symbols[right as usize].token);
+        if let Some((rank, _)) = self.merges.get(tokens.0, tokens.1) {
+            candidates.push(Candidate { rank, step, left, right });
+        }
     }
 
     /// Cuts a piece into tokens that no merge makes: the longest at each place. What is in none of them becomes the token of its byte, or
@@ -309,7 +300,7 @@ impl Bpe {
             if let Some(last) = symbols.last_mut() {
                 last.next = new;
             }
-            symbols.push(Symbol { token, previous: new.wrapping_sub(1), next: NONE, alive: true });
+            symbols.push(Symbol { token, previous: new.wrapping_sub(1), next: NONE });
         }
     }
 }

@@ -195,7 +195,7 @@ impl Split {
             pieces.push(begin + text.original(from), begin + text.original(to), false)
         };
         let mut from = 0;
-        while let Some(found) = self.matcher.find(text.as_str(), from)? {
+        while let Some(found) = self.matcher.find_next(text.as_str(), from)? {
             if found.is_empty() {
                 break;
             }

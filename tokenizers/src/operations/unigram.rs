@@ -6,11 +6,14 @@ use super::OPSET;
 use super::tokens::{row_facts, tokens_of_rows};
 use crate::layer::{ConstantStrings, expect_one_of, expect_rows_of_strings, wire};
 use crate::strings::slice;
-use crate::tables::Trie;
+use crate::tables::{Cache, Trie};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add_extension("UnigramTokenizer", OPSET, unigram_tokenizer);
 }
+
+/// The number of pieces that are kept with their tokens.
+const PIECES: usize = 10_000;
 
 /// **UnigramTokenizer**: the tokens of strings whose scores have the largest sum.
 ///
@@ -24,12 +27,16 @@ fn unigram_tokenizer(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let scores = slice::<f32>(&scores, "the scores")?;
     let unknown: i64 = layer.attribute_or("unk_token_id", 0)?;
     let unigram = Unigram::new(&vocabulary, scores, i32::try_from(unknown)?)?;
+    let cache = Cache::new(PIECES);
     let facts = row_facts(layer, rows)?;
     wire(layer, "UnigramTokenizer", 0..5, facts, move |inputs| {
         let mut best = vec![];
+        let mut cache = cache.hold();
         tokens_of_rows(inputs, |string, tokens| {
-            unigram.tokens(string, tokens, &mut best);
-            Ok(())
+            cache.tokens(string, tokens, |tokens| {
+                unigram.tokens(string, tokens, &mut best);
+                Ok(())
+            })
         })
     })
 }

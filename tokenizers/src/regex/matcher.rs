@@ -2,7 +2,7 @@
 
 use regex_automata::meta;
 use regex_automata::util::captures::Captures;
-use regex_automata::{Input, PatternID};
+use regex_automata::{Anchored, Input, PatternID};
 use tract_core::internal::*;
 
 use super::pcre::{Alternative, SPACE, Translated, translate};
@@ -99,6 +99,21 @@ impl Matcher {
                 Ok(found.map(|found| found.range()))
             }
         }
+    }
+
+    /// The first match from a position on, which is where the last one ended: it mostly begins there.
+    pub fn find_next(&self, text: &str, from: usize) -> TractResult<Option<Span>> {
+        if let Engine::Automaton { regex, all_but_last } = &self.engine {
+            let input = Input::new(text).range(from..).anchored(Anchored::Yes);
+            if let Some(found) = regex.search_half(&input) {
+                let end = match Some(found.pattern()) == *all_but_last {
+                    true => all_but_last_character(text, found.offset()),
+                    false => found.offset(),
+                };
+                return Ok(Some(from..end));
+            }
+        }
+        self.find(text, from)
     }
 
     /// The first match from a position on, with its groups.
@@ -220,6 +235,7 @@ mod tests {
         let mut found = vec![];
         let mut from = 0;
         while let Some(span) = matcher.find(text, from).unwrap().filter(|span| !span.is_empty()) {
+            assert_eq!(matcher.find_next(text, from).unwrap(), Some(span.clone()));
             found.push(text[span.clone()].to_string());
             from = span.end;
         }

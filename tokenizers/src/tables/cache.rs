@@ -1,5 +1,7 @@
 //! What pieces of texts became before.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Mutex, MutexGuard};
 
 use tract_core::internal::*;
@@ -8,7 +10,61 @@ use tract_core::internal::*;
 #[derive(Debug)]
 pub(crate) struct Cache {
     capacity: usize,
-    pieces: Mutex<HashMap<Box<[u8]>, Box<[i32]>>>,
+    pieces: Mutex<Pieces>,
+}
+
+type Pieces = HashMap<Box<[u8]>, Box<[i32]>, Seed>;
+
+/// Where the hashes of pieces begin: nobody can know it before, so as to write pieces that all have one hash.
+#[derive(Debug, Clone)]
+struct Seed(u64);
+
+impl Default for Seed {
+    fn default() -> Seed {
+        Seed(RandomState::new().hash_one(0u8) | 1)
+    }
+}
+
+impl BuildHasher for Seed {
+    type Hasher = PieceHasher;
+
+    fn build_hasher(&self) -> PieceHasher {
+        PieceHasher { seed: self.0, hash: self.0 }
+    }
+}
+
+/// A hash of short strings of bytes: each eight are multiplied by the seed in 128 bits.
+struct PieceHasher {
+    seed: u64,
+    hash: u64,
+}
+
+impl PieceHasher {
+    fn fold(&mut self, word: u64) {
+        let product =
+            u128::from(self.hash ^ word) * u128::from(self.seed ^ 0x9e37_79b9_7f4a_7c15u64);
+        self.hash = product as u64 ^ (product >> 64) as u64;
+    }
+}
+
+impl Hasher for PieceHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.fold(u64::from_le_bytes(*word));
+        }
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.fold(u64::from_le_bytes(last));
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.fold(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.hash
+    }
 }
 
 /// The longest piece that is kept, in bytes: longer ones hardly come again.
@@ -27,7 +83,7 @@ impl Cache {
 
 pub(crate) struct Held<'a> {
     capacity: usize,
-    pieces: Option<MutexGuard<'a, HashMap<Box<[u8]>, Box<[i32]>>>>,
+    pieces: Option<MutexGuard<'a, Pieces>>,
 }
 
 impl Held<'_> {
