@@ -31,7 +31,7 @@ impl Trie {
             roots: Box::new([0; 256]),
         };
         // The tokens that begin with the bytes of each node of a level, and the number of these bytes.
-        let mut level: Vec<std::ops::Range<usize>> = vec![0..tokens.len()];
+        let mut level: Vec<std::ops::Range<usize>> = std::iter::once(0..tokens.len()).collect();
         let mut depth = 0;
         while !level.is_empty() {
             let mut next = vec![];

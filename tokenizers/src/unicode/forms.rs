@@ -19,14 +19,17 @@ pub(crate) enum Form {
     Nfkd,
 }
 
+/// Characters, and what they become together, by the first of them.
+type Sequences = HashMap<char, Vec<(Box<[char]>, Box<str>)>>;
+
 /// The rules of a form that composes.
 struct Composition {
     /// What single characters become.
     single: HashMap<char, Box<str>>,
     /// Characters whose decomposition is one other.
     other: HashMap<char, char>,
-    /// By the first character, decompositions that are composed again, the longest first, and what they become.
-    sequences: HashMap<char, Vec<(Box<[char]>, Box<str>)>>,
+    /// Decompositions that are composed again, the longest first.
+    sequences: Sequences,
 }
 
 /// Characters with decompositions are before this one.
@@ -38,7 +41,7 @@ const HANGUL: std::ops::Range<u32> = 0xac00..0xd7a4;
 impl Composition {
     fn new(decompose: fn(char, &mut Vec<char>), compose: fn(&[char]) -> String) -> Composition {
         let (mut single, mut other) = (HashMap::new(), HashMap::new());
-        let mut sequences: HashMap<char, Vec<(Box<[char]>, Box<str>)>> = HashMap::new();
+        let mut sequences = Sequences::new();
         let mut parts = vec![];
         for c in (0xa0..END).filter(|code| !HANGUL.contains(code)).filter_map(char::from_u32) {
             parts.clear();
