@@ -8,6 +8,8 @@ mod postprocessing;
 mod ragged;
 mod sentencepiece;
 mod split;
+#[cfg(test)]
+mod tests;
 mod tokens;
 mod unigram;
 mod vocabulary;
