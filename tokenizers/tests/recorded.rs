@@ -8,8 +8,11 @@ use tract_openvino_ir::internal::*;
 use tract_openvino_ir::prelude::WithKernels;
 use tract_openvino_tokenizers::register;
 
-/// The models of a folder with their runs: an input, and the expected outputs.
-fn cases(folder: &Path) -> Vec<(PathBuf, Vec<(Value, Vec<Value>)>)> {
+/// An input, and the expected outputs.
+type Run = (Value, Vec<Value>);
+
+/// The models of a folder with their runs.
+fn cases(folder: &Path) -> Vec<(PathBuf, Vec<Run>)> {
     let text = fs::read_to_string(folder.join("cases.json")).unwrap();
     let models: serde_json::Map<String, Value> = serde_json::from_str(&text).unwrap();
     let run = |run: Value| serde_json::from_value(run).unwrap();
