@@ -256,7 +256,7 @@ impl<T: Element> Sequence<'_, T> {
                 for steps in parts(T::count(positions.len())) {
                     self.vectors.run(GemmBlock {
                         left: weights,
-                        right: OperandB::Packed {
+                        right: OperandB {
                             panels,
                             begin: steps.start,
                             depth,

@@ -131,8 +131,11 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLine<'_, '_, '_,
 trait Reduce: Copy {
     /// What it begins with, in a vector of channels.
     fn first<L: ActivationLanes<N>, const N: usize>(self, lanes: L, channel: usize) -> L::Floats;
-    /// The weights of a panel of so many numbers a tap.
-    fn weights(&self, channel: usize, width: usize) -> &[f32];
+    /// The weights of a panel of so many numbers a tap, if there are any.
+    #[inline(always)]
+    fn weights(&self, _channel: usize, _width: usize) -> &[f32] {
+        &[]
+    }
     fn with<L: Lanes<N>, const N: usize>(
         self,
         lanes: L,
@@ -182,11 +185,6 @@ impl Reduce for Sum {
     }
 
     #[inline(always)]
-    fn weights(&self, _channel: usize, _width: usize) -> &[f32] {
-        &[]
-    }
-
-    #[inline(always)]
     fn with<L: Lanes<N>, const N: usize>(
         self,
         lanes: L,
@@ -205,11 +203,6 @@ impl Reduce for Max {
     #[inline(always)]
     fn first<L: ActivationLanes<N>, const N: usize>(self, lanes: L, _channel: usize) -> L::Floats {
         lanes.splat(f32::MIN)
-    }
-
-    #[inline(always)]
-    fn weights(&self, _channel: usize, _width: usize) -> &[f32] {
-        &[]
     }
 
     #[inline(always)]

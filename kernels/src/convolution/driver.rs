@@ -9,7 +9,7 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
 use super::output::OutputRows;
 use super::product::{
-    DepthwiseRows, Element, FilterFormat, GemmTask, PackedFilters, UnpackedFilters,
+    ConvolutionElement, DepthwiseRows, FilterFormat, GemmTask, PackedFilters, UnpackedFilters,
 };
 use super::rows::{Im2rowAddresses, PADDING};
 use super::window::ChannelsLastWindow;
@@ -21,7 +21,7 @@ use crate::threads::Division;
 /// A convolution, whose data is `[any axes, spatial axes, channels]`. A second input may have elements of the shape of the output, which
 /// are added.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Convolution<E: Element> {
+pub(crate) struct Convolution<E: ConvolutionElement> {
     pub spec: PoolSpec,
     pub group: usize,
     pub filters: ConvolutionFilters<E>,
@@ -36,7 +36,7 @@ pub(crate) struct Convolution<E: Element> {
 
 /// The weights, for how the convolution is computed.
 #[derive(Debug, PartialEq)]
-pub(crate) enum ConvolutionFilters<E: Element> {
+pub(crate) enum ConvolutionFilters<E: ConvolutionElement> {
     Products(ProductFilters),
     /// Each output channel is made of one channel of the data.
     Depthwise(E::Depthwise),
@@ -193,7 +193,7 @@ impl UnpackedConvolution<'_> {
     }
 }
 
-impl<E: Element> Convolution<E> {
+impl<E: ConvolutionElement> Convolution<E> {
     /// The output.
     ///
     /// # Errors

@@ -28,7 +28,8 @@ pub(crate) use output::OutputRows;
 pub(crate) use packed::PackedConvolution;
 pub(crate) use pools::{ChannelsLastPool, PoolOf};
 pub(crate) use product::{
-    DepthwiseRows, Dot, Element, FilterFormat, GemmTask, MOST_ROWS, TilePlace, UnpackedFilters,
+    ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, MOST_ROWS, TilePlace,
+    UnpackedFilters,
 };
 pub(crate) use rows::PADDING;
 #[cfg(target_arch = "x86_64")]

@@ -20,7 +20,9 @@ use crate::product::row_panels;
 pub(crate) const MOST_ROWS: usize = 96;
 
 /// The elements of a convolution.
-pub(crate) trait Element: Debug + PartialEq + Sized + Send + Sync + 'static {
+pub(crate) trait ConvolutionElement:
+    Debug + PartialEq + Sized + Send + Sync + 'static
+{
     /// Those of the data.
     type Data: Datum + Pod;
     /// What a product of two costs.
@@ -36,7 +38,7 @@ pub(crate) trait Element: Debug + PartialEq + Sized + Send + Sync + 'static {
 }
 
 /// Some pixels of a convolution of single channels.
-pub(crate) struct DepthwiseRows<'a, E: Element> {
+pub(crate) struct DepthwiseRows<'a, E: ConvolutionElement> {
     pub bytes: &'a [u8],
     /// What each channel has where data is padded.
     pub padding: &'a [u8],
@@ -49,7 +51,9 @@ pub(crate) struct DepthwiseRows<'a, E: Element> {
 }
 
 /// Vectors that multiply a step of data with one of weights, of which each lane has `W` bytes.
-pub(crate) trait Dot<E: Element, const W: usize, const N: usize>: Lanes<N> {
+pub(crate) trait Dot<E: ConvolutionElement, const W: usize, const N: usize>:
+    Lanes<N>
+{
     /// A step of data, for all lanes.
     type Left: Copy;
     /// A step of weights for each lane.
@@ -209,7 +213,7 @@ impl PackedFilters {
 }
 
 /// A task of a GEMM: some rows, which are pixels of an image, and some panels of the weights.
-pub(crate) struct GemmTask<'a, E: Element> {
+pub(crate) struct GemmTask<'a, E: ConvolutionElement> {
     /// The elements of the image, from the first channel of the group on. Codes have two bytes if they are widened.
     pub bytes: &'a [u8],
     /// What padding has, at least as much as a tap.
@@ -230,7 +234,7 @@ pub(crate) struct GemmTask<'a, E: Element> {
 /// A step of a panel: some bytes for each lane of each vector.
 type StepOf<const W: usize, const N: usize, const V: usize> = [[[i8; W]; N]; V];
 
-impl<'a, E: Element> GemmTask<'a, E> {
+impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
     /// Computes all tiles.
     pub fn multiply_on<L: Dot<E, W, N>, const W: usize, const N: usize>(&mut self, lanes: L) {
         lanes.enter(AllTiles::<E, W, N>(self));
@@ -297,9 +301,11 @@ impl<'a, E: Element> GemmTask<'a, E> {
 }
 
 /// All tiles of a task.
-struct AllTiles<'t, 'a, E: Element, const W: usize, const N: usize>(&'t mut GemmTask<'a, E>);
+struct AllTiles<'t, 'a, E: ConvolutionElement, const W: usize, const N: usize>(
+    &'t mut GemmTask<'a, E>,
+);
 
-impl<L: Dot<E, W, N>, E: Element, const W: usize, const N: usize> On<L>
+impl<L: Dot<E, W, N>, E: ConvolutionElement, const W: usize, const N: usize> On<L>
     for AllTiles<'_, '_, E, W, N>
 {
     #[inline(always)]
@@ -320,13 +326,21 @@ impl<L: Dot<E, W, N>, E: Element, const W: usize, const N: usize> On<L>
 }
 
 /// A tile of `R` rows and `V` vectors of a panel.
-struct DotTile<'t, 'a, E: Element, const W: usize, const N: usize, const R: usize, const V: usize> {
+struct DotTile<
+    't,
+    'a,
+    E: ConvolutionElement,
+    const W: usize,
+    const N: usize,
+    const R: usize,
+    const V: usize,
+> {
     task: &'t mut GemmTask<'a, E>,
     panel: usize,
     first: usize,
 }
 
-impl<L, E: Element, const W: usize, const N: usize, const R: usize, const V: usize> On<L>
+impl<L, E: ConvolutionElement, const W: usize, const N: usize, const R: usize, const V: usize> On<L>
     for DotTile<'_, '_, E, W, N, R, V>
 where
     L: Dot<E, W, N>,

@@ -4,7 +4,7 @@ use pulp::bytemuck::{cast_slice, cast_slice_mut};
 
 use super::channels::{ChannelKernels, ChannelSums, Reduction};
 use super::output::OutputRows;
-use super::product::{DepthwiseRows, Dot, Element, FilterFormat, GemmTask, TilePlace};
+use super::product::{ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, TilePlace};
 use crate::cost::{self, Cost};
 use crate::isa::{Instructions, with_isa};
 use crate::product::activation::{Activation, ActivationLanes};
@@ -23,7 +23,7 @@ pub(crate) struct SinglesEpilogue {
     pub slopes: Option<Vec<f32>>,
 }
 
-impl Element for Singles {
+impl ConvolutionElement for Singles {
     type Data = f32;
     type Epilogue = SinglesEpilogue;
     type Depthwise = ChannelKernels;

@@ -220,47 +220,36 @@ impl ActivationLanes<8> for Portable {
     }
 }
 
+/// Vectors that pulp has, too.
 #[cfg(target_arch = "x86_64")]
-impl<const VNNI: bool> ActivationLanes<8> for Avx256<VNNI>
-where
-    Avx256<VNNI>: Lanes<8, Floats = std::arch::x86_64::__m256>,
-{
-    #[inline(always)]
-    fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats {
-        pulp::cast(activation.apply(self.pulp(), pulp::cast(x)))
-    }
+macro_rules! impl_activation_lanes {
+    ($lanes:ident, $count:literal, $vector:ident) => {
+        impl<const VNNI: bool> ActivationLanes<$count> for $lanes<VNNI>
+        where
+            $lanes<VNNI>: Lanes<$count, Floats = std::arch::x86_64::$vector>,
+        {
+            #[inline(always)]
+            fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats {
+                pulp::cast(activation.apply(self.pulp(), pulp::cast(x)))
+            }
 
-    #[inline(always)]
-    fn load_part(self, part: &[f32]) -> Self::Floats {
-        pulp::cast(self.pulp().partial_load_f32s(part))
-    }
+            #[inline(always)]
+            fn load_part(self, part: &[f32]) -> Self::Floats {
+                pulp::cast(self.pulp().partial_load_f32s(part))
+            }
 
-    #[inline(always)]
-    fn store_part(self, part: &mut [f32], numbers: Self::Floats) {
-        self.pulp().partial_store_f32s(part, pulp::cast(numbers));
-    }
+            #[inline(always)]
+            fn store_part(self, part: &mut [f32], numbers: Self::Floats) {
+                self.pulp().partial_store_f32s(part, pulp::cast(numbers));
+            }
+        }
+    };
 }
 
 #[cfg(target_arch = "x86_64")]
-impl<const VNNI: bool> ActivationLanes<16> for Avx512<VNNI>
-where
-    Avx512<VNNI>: Lanes<16, Floats = std::arch::x86_64::__m512>,
-{
-    #[inline(always)]
-    fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats {
-        pulp::cast(activation.apply(self.pulp(), pulp::cast(x)))
-    }
-
-    #[inline(always)]
-    fn load_part(self, part: &[f32]) -> Self::Floats {
-        pulp::cast(self.pulp().partial_load_f32s(part))
-    }
-
-    #[inline(always)]
-    fn store_part(self, part: &mut [f32], numbers: Self::Floats) {
-        self.pulp().partial_store_f32s(part, pulp::cast(numbers));
-    }
-}
+impl_activation_lanes!(Avx256, 8, __m256);
+#[cfg(target_arch = "x86_64")]
+impl_activation_lanes!(Avx512, 16, __m512);
 
 /// Each vector is a pair.
 #[cfg(target_arch = "aarch64")]

@@ -18,13 +18,16 @@ pub(crate) enum Addend<'a> {
     Zero,
 }
 
-/// Operand `B` of a part of a product.
+/// Operand `B` of a part of a product: panels of columns.
 #[derive(Debug)]
-pub(crate) enum OperandB<'a, T = f32> {
-    /// Panels of columns with `depth` steps. The steps of the part begin with step `begin` of them.
-    ///
-    /// `next` is what few rows will meet after them, of the same size.
-    Packed { panels: &'a [T], begin: usize, depth: usize, next: Option<&'a [T]> },
+pub(crate) struct OperandB<'a, T = f32> {
+    pub panels: &'a [T],
+    /// The step of the panels that the steps of the part begin with.
+    pub begin: usize,
+    /// The steps of the panels.
+    pub depth: usize,
+    /// What few rows will meet after them, of the same size.
+    pub next: Option<&'a [T]>,
 }
 
 /// A block of a GEMM: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
@@ -92,7 +95,7 @@ impl<T: Element> GemmBlock<'_, T> {
         let left = &as_arrays::<N, T>(panel).0[first_step..][..steps];
         for first in (0..self.columns).step_by(tile.columns) {
             let at = [first_row, first];
-            let OperandB::Packed { panels, begin, depth, next } = self.right;
+            let OperandB { panels, begin, depth, next } = self.right;
             let vectors = (self.columns - first).div_ceil(tile.lanes).min(W);
             let width = vectors * tile.lanes;
             let right = &panels[first * depth..][..width * depth];

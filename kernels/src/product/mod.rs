@@ -97,7 +97,7 @@ impl<'a, T: Element> PackedGemm<'a, T> {
             for steps in parts(depth) {
                 vectors.run(GemmBlock {
                     left: self.left,
-                    right: OperandB::Packed {
+                    right: OperandB {
                         panels: &elements[first * depth..],
                         begin: steps.start,
                         depth,

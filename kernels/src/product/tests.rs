@@ -118,7 +118,7 @@ fn products_of<T: Element>() {
             for steps in [0..count / 2, count / 2..count] {
                 vectors.run(GemmBlock {
                     left,
-                    right: OperandB::Packed {
+                    right: OperandB {
                         panels: &right.elements,
                         begin: steps.start,
                         depth: count,

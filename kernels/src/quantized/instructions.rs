@@ -6,12 +6,13 @@ use super::depthwise::{DepthwiseKernels, multiply_rows};
 use super::finish::{Epilogue, TileSums};
 use super::vectors::{Codes, DotCodes};
 use crate::convolution::{
-    DepthwiseRows, Dot, Element, FilterFormat, GemmTask, OutputRows, TilePlace, UnpackedFilters,
+    ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, OutputRows, TilePlace,
+    UnpackedFilters,
 };
 use crate::cost::{self, Cost};
 use crate::isa::Instructions;
 
-impl Element for Codes {
+impl ConvolutionElement for Codes {
     type Data = u8;
     type Epilogue = Epilogue;
     type Depthwise = DepthwiseKernels;
