@@ -93,11 +93,11 @@ fn equal_str(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             0 => 0,
             _ => first.len().max(second.len()),
         };
-        let string = |strings: &Strings<'_>, number: usize| {
-            strings.get(if number < strings.len() { number } else { 0 }).to_vec()
-        };
-        let equal =
-            (0..len).map(|number| i32::from(string(&first, number) == string(&second, number)));
+        let place = |len: usize, number: usize| if number < len { number } else { 0 };
+        let equal = (0..len).map(|number| {
+            let [a, b] = [first, second].map(|it| it.get(place(it.len(), number)));
+            i32::from(a == b)
+        });
         Ok(tvec!(vector(equal.collect::<Vec<i32>>())))
     })
 }
