@@ -9,11 +9,9 @@ import struct
 import sys
 from ctypes import POINTER, byref, c_char_p, c_int64, c_size_t, c_void_p
 
+from library import Shape, do, make, ov
+
 F32, I64, U8 = 4, 10, 16
-
-
-class Shape(ctypes.Structure):
-    _fields_ = [("rank", c_int64), ("dims", POINTER(c_int64))]
 
 
 class Dimension(ctypes.Structure):
@@ -29,24 +27,8 @@ class Callback(ctypes.Structure):
     _fields_ = [("function", FUNCTION), ("argument", c_void_p)]
 
 
-ov = ctypes.CDLL(sys.argv[1])
 models = sys.argv[2]
-ov.ov_get_last_err_msg.restype = c_char_p
 ov.ov_core_get_property.argtypes = [c_void_p, c_char_p, c_char_p, POINTER(c_char_p)]
-
-
-def do(name, *arguments):
-    """Calls what must succeed."""
-    status = getattr(ov, name)(*arguments)
-    if status != 0:
-        sys.exit(f"{name}: {status}: {ov.ov_get_last_err_msg()}")
-
-
-def make(name, *arguments):
-    """Calls what must succeed, and gives what it makes."""
-    made = c_void_p()
-    do(name, *arguments, byref(made))
-    return made
 
 
 def shape_of(*sizes):
