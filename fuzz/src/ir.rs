@@ -3,7 +3,7 @@
 mod change;
 mod weights;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
@@ -44,20 +44,61 @@ pub fn seeds() -> &'static [Seed] {
     static SEEDS: OnceLock<Vec<Seed>> = OnceLock::new();
     SEEDS.get_or_init(|| {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/models");
-        let read = |folder: PathBuf| -> Option<Seed> {
-            let (xml, weights) = (folder.join("model.xml"), folder.join("model.bin"));
-            let size = |path| std::fs::metadata(path).map_or(0, |file| file.len());
-            if size(&xml) > MOST_BYTES || size(&weights) > MOST_BYTES {
-                return None;
-            }
-            let text = std::fs::read(xml).unwrap();
-            // As they stand: the text of an element may be one blank.
-            let config = ParserConfig::new().trim_whitespace(true);
-            let net = Element::parse_with_config(&*text, config).unwrap();
-            Some(Seed { net, weights: std::fs::read(weights).unwrap_or_default() })
-        };
-        find(root).unwrap().into_iter().filter_map(read).collect()
+        let models = find(root).unwrap().into_iter();
+        models.filter_map(|folder| Seed::read(&folder.join("model.xml"))).collect()
     })
+}
+
+impl Seed {
+    /// A model, unless it is large.
+    pub fn read(xml: &Path) -> Option<Seed> {
+        let weights = xml.with_extension("bin");
+        let size = |path| std::fs::metadata(path).map_or(0, |file| file.len());
+        if size(xml) > MOST_BYTES || size(&weights) > MOST_BYTES {
+            return None;
+        }
+        let text = std::fs::read(xml).unwrap();
+        // As they stand: the text of an element may be one blank.
+        let config = ParserConfig::new().trim_whitespace(true);
+        let net = Element::parse_with_config(&*text, config).unwrap();
+        Some(Seed { net, weights: std::fs::read(weights).unwrap_or_default() })
+    }
+
+    /// The two files, with changes. With `MODEL_FOLDER`, they are written there, so that one sees what the bytes stand for.
+    pub fn changed(&self, u: &mut Unstructured, seeds: &[Seed]) -> Result<(Element, Files)> {
+        let (mut net, mut weights) = (self.net.clone(), self.weights.clone());
+        for _ in 0..u.int_in_range(0..=4u8)? {
+            match u.int_in_range(0..=9u8)? {
+                0 => change_bytes(u, &mut weights)?,
+                1..=3 => weights::change(u, &net, &mut weights)?,
+                _ => change::change(u, &mut net, seeds)?,
+            }
+        }
+        let mut xml = text(&net);
+        if rarely(u, 16)? {
+            change_bytes(u, &mut xml)?;
+        }
+        if let Some(folder) = std::env::var_os("MODEL_FOLDER").map(PathBuf::from) {
+            std::fs::write(folder.join("model.xml"), &xml).expect("the folder can be written to");
+            let weights = std::fs::write(folder.join("model.bin"), &weights);
+            weights.expect("the folder can be written to");
+        }
+        Ok((net, Files { xml, weights }))
+    }
+}
+
+/// The bytes of a model's files.
+pub struct Files {
+    pub xml: Vec<u8>,
+    pub weights: Vec<u8>,
+}
+
+/// Limits within which a model that can be read takes no seconds.
+pub fn limits() -> Limits {
+    let mut limits = Limits::default();
+    limits.constant_bytes = Some(MOST_CONSTANTS);
+    limits.iterations = MOST_ITERATIONS;
+    limits
 }
 
 fn text(net: &Element) -> Vec<u8> {
@@ -84,10 +125,7 @@ fn change_bytes(u: &mut Unstructured, bytes: &mut Vec<u8>) -> Result<()> {
 
 fn reader(u: &mut Unstructured) -> Result<Ir> {
     let [as_specified, shape] = u.arbitrary()?;
-    let mut limits = Limits::default();
-    limits.constant_bytes = Some(MOST_CONSTANTS);
-    limits.iterations = MOST_ITERATIONS;
-    let mut reader = ir().with_limits(limits);
+    let mut reader = ir().with_limits(limits());
     if as_specified {
         reader = reader.with_negative_indices(NegativeIndices::AsSpecified);
     }
@@ -110,7 +148,7 @@ fn is_tame(model: &TypedModel, inputs: &[Tensor]) -> bool {
 }
 
 /// Whether a model may be run with these inputs, and its work is bounded.
-fn is_small(model: &TypedModel, inputs: &[Tensor]) -> bool {
+pub fn is_small(model: &TypedModel, inputs: &[Tensor]) -> bool {
     let Ok(outlets) = model.input_outlets() else { return false };
     let mut symbols = SymbolValues::default();
     for (outlet, tensor) in outlets.iter().zip(inputs) {
@@ -151,24 +189,8 @@ fn has_large_sizes(tensor: &Tensor) -> bool {
 
 fn case(u: &mut Unstructured) -> Result<bool> {
     let seeds = seeds();
-    let Seed { net, weights } = &seeds[number(u, seeds.len())?];
-    let (mut net, mut weights) = (net.clone(), weights.clone());
-    for _ in 0..u.int_in_range(0..=4u8)? {
-        match u.int_in_range(0..=9u8)? {
-            0 => change_bytes(u, &mut weights)?,
-            1..=3 => weights::change(u, &net, &mut weights)?,
-            _ => change::change(u, &mut net, seeds)?,
-        }
-    }
-    let mut xml = text(&net);
-    if rarely(u, 16)? {
-        change_bytes(u, &mut xml)?;
-    }
-    // So that one sees what the bytes stand for.
-    if let Some(folder) = std::env::var_os("MODEL_FOLDER").map(PathBuf::from) {
-        std::fs::write(folder.join("model.xml"), &xml).expect("the folder can be written to");
-        std::fs::write(folder.join("model.bin"), &weights).expect("the folder can be written to");
-    }
+    let seed = &seeds[number(u, seeds.len())?];
+    let (net, Files { xml, weights }) = seed.changed(u, seeds)?;
     let reader = reader(u)?;
     panics::all_are_ours();
     let load = || reader.model_for_bytes(&xml, weights);

@@ -10,6 +10,7 @@ pub mod nnef;
 pub mod operator;
 pub mod panics;
 mod stages;
+pub mod tokenizers;
 
 use std::path::Path;
 
@@ -24,12 +25,13 @@ pub struct Target {
     count: fn() -> usize,
 }
 
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     Target { name: "operator", run: operator::run, count: operator::count },
     Target { name: "model", run: model::run, count: || model::models().len() },
     Target { name: "nnef", run: nnef::run, count: || nnef::archives().len() },
     Target { name: "ir", run: ir::run, count: || ir::seeds().len() },
     Target { name: "kernels", run: kernels::run, count: kernels::count },
+    Target { name: "tokenizers", run: tokenizers::run, count: || tokenizers::seeds().len() },
 ];
 
 impl Target {

@@ -142,6 +142,18 @@ class Strings:
             count -= len(batch)
             yield batch
 
+    def broken(self, texts):
+        """The bytes of texts, most of them no UTF-8 any more: some are lost, doubled, others, or cut off."""
+        return [self.damaged(text.encode()) for text in texts]
+
+    def damaged(self, text):
+        for _ in range(self.random.choice([0, 1, 1, 2, 3])):
+            at = self.random.randint(0, len(text))
+            new = bytes([self.random.choice([self.random.randint(1, 255), *b"\x80\xbf\xc0\xc2\xe0\xed\xf0\xf4\xf5\xff"])])
+            until = at + self.random.choice([0, 1, 1, 2])
+            text = self.random.choice([text[:at] + new + text[until:], text[:at] + text[until:], text[:at] + text[at:until] * 2 + text[until:], text[:at]])
+        return text
+
     def ids(self, vocabulary):
         """A batch of ids, some of them out of range."""
         length = self.random.randint(0, 24)

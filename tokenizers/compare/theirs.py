@@ -1,7 +1,8 @@
 """Runs a model on OpenVINO, in a process of its own, as `examples/texts.rs` runs it here.
 
-A line of standard input is a batch as JSON: an array of texts, or of rows of ids. An answer is an object with `outputs` and
-`nanoseconds`, or with `error`. The first line is about loading the model.
+A line of standard input is a batch as JSON: an array of texts, of rows of ids, or of objects with `bytes` in hexadecimal numbers,
+which are texts that need not be UTF-8. An answer is an object with `outputs`, or only their `shapes` if the word `shapes` follows the
+file, or with `error`. The first line is about loading the model.
 """
 
 import json
@@ -16,7 +17,7 @@ def memory(process, name):
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
 
-def main(file):
+def main(file, answers="outputs"):
     import numpy as np
     import openvino as ov
     import openvino_tokenizers  # noqa: F401: its operations.
@@ -28,18 +29,22 @@ def main(file):
     print(json.dumps({"load_nanoseconds": time.perf_counter_ns() - began, "memory_before": before}), flush=True)
     for line in sys.stdin:
         batch = json.loads(line)
-        # A NUL at the end of a text would be lost.
-        texts = isinstance(batch[0], str)
-        tensor = ov.Tensor(np.array([text.encode() for text in batch]) if texts else np.array(batch, np.int64))
-        began = time.perf_counter_ns()
+        if isinstance(batch[0], list):
+            tensor = ov.Tensor(np.array(batch, np.int64))
+        else:
+            # A NUL at the end of a text would be lost.
+            texts = [text.encode() if isinstance(text, str) else bytes.fromhex(text["bytes"]) for text in batch]
+            tensor = ov.Tensor(np.array(texts))
         try:
             outputs = model([tensor])
-            answer = {"nanoseconds": time.perf_counter_ns() - began}
-            answer["outputs"] = [outputs[port].tolist() for port in model.outputs]
+            if answers == "shapes":
+                answer = {"shapes": [outputs[port].shape for port in model.outputs]}
+            else:
+                answer = {"outputs": [outputs[port].tolist() for port in model.outputs]}
         except (RuntimeError, UnicodeDecodeError) as error:
             answer = {"error": str(error)}
         print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -44,20 +44,21 @@ fn unigram_tokenizer(layer: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 struct Unigram {
     trie: Trie,
     scores: Vec<f32>,
+    /// How many bytes each token has.
+    lengths: Vec<u32>,
     unknown: i32,
     unknown_score: f32,
 }
 
-/// The best way to a place.
+/// The best way to a place. A long string has one for each byte: 8 bytes each, not 12, so that a megabyte stays nearer to the processor.
 #[derive(Clone, Copy)]
 struct Best {
+    /// The token that ends there. If it is an unknown character, the number of its bytes, negated. Or [`NOWHERE`].
     token: i32,
     score: f32,
-    /// Where the token begins, or [`NOWHERE`].
-    begin: u32,
 }
 
-const NOWHERE: u32 = u32::MAX;
+const NOWHERE: i32 = i32::MIN;
 
 impl Unigram {
     fn new(vocabulary: &ConstantStrings, scores: &[f32], unknown: i32) -> TractResult<Unigram> {
@@ -75,13 +76,14 @@ impl Unigram {
             .fold(f32::MAX, |least, score| if score < least { score } else { least });
         // Of tokens that come twice, the first counts.
         let trie = Trie::new(tokens.iter().zip(0..).collect::<Vec<_>>().into_iter().rev())?;
-        Ok(Unigram { trie, scores: scores.to_vec(), unknown, unknown_score: least - 10. })
+        let lengths = tokens.iter().map(|token| token.len() as u32).collect();
+        Ok(Unigram { trie, scores: scores.to_vec(), lengths, unknown, unknown_score: least - 10. })
     }
 
     /// Adds the tokens of a string to others.
     fn tokens(&self, string: &[u8], tokens: &mut Vec<i32>, best: &mut Vec<Best>) {
         best.clear();
-        best.resize(string.len() + 1, Best { token: self.unknown, score: 0., begin: NOWHERE });
+        best.resize(string.len() + 1, Best { token: NOWHERE, score: 0. });
         let mut begin = 0;
         while begin < string.len() {
             let so_far = best[begin].score;
@@ -90,8 +92,8 @@ impl Unigram {
             let reach = |best: &mut Vec<Best>, len: usize, token: i32, score: f32| {
                 let target = &mut best[begin + len];
                 let score = score + so_far;
-                if target.begin == NOWHERE || score > target.score {
-                    *target = Best { token, score, begin: begin as u32 };
+                if target.token == NOWHERE || score > target.score {
+                    *target = Best { token, score };
                 }
             };
             self.trie.prefixes(&string[begin..], |len, token| {
@@ -99,7 +101,7 @@ impl Unigram {
                 has_character |= len == character;
             });
             if !has_character {
-                reach(best, character, self.unknown, self.unknown_score);
+                reach(best, character, -(character as i32), self.unknown_score);
             }
             begin += character;
         }
@@ -107,12 +109,13 @@ impl Unigram {
         let mut end = string.len();
         let mut last = None;
         while end > 0 {
-            let Best { token, begin, .. } = best[end];
             // Each character is reached from the one before it.
-            if begin == NOWHERE {
-                break;
-            }
-            end = begin as usize;
+            let (token, length) = match best[end].token {
+                NOWHERE => break,
+                token @ 0.. => (token, self.lengths[token as usize]),
+                character => (self.unknown, character.unsigned_abs()),
+            };
+            end -= length as usize;
             if token != self.unknown || last != Some(token) {
                 tokens.push(token);
             }
