@@ -6,23 +6,27 @@ use pulp::bytemuck::cast_slice;
 use super::product::{DepthwiseRows, TilePlace};
 use super::singles::{Singles, finish, vector_at};
 use crate::isa::{Instructions, Lanes, On, with_isa};
+use crate::memory::Aligned;
 use crate::product::activation::ActivationLanes;
-use crate::product::row_panels;
 
 /// The kernel of each channel, packed: some vectors of neighbouring channels are a panel, in which the taps follow each other.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ChannelKernels {
     taps: usize,
-    weights: Vec<f32>,
+    weights: Aligned<f32>,
     /// What sums begin with.
     bias: Vec<f32>,
 }
 
-/// So many vectors of channels are computed at once, of so many pixels.
-fn vectors_at_once(lanes: usize) -> usize {
-    lanes / 4
+/// The panels of so many vectors of channels: the first vector of each, and how many it has. As many as there are registers for.
+fn panels(vectors: usize, lanes: usize) -> impl Iterator<Item = (usize, usize)> {
+    let most = match lanes {
+        16 => 3,
+        8 => 2,
+        _ => 1,
+    };
+    (0..vectors).step_by(most).map(move |first| (first, most.min(vectors - first)))
 }
-const PIXELS: usize = 4;
 
 impl ChannelKernels {
     /// From `[channels, taps]`.
@@ -30,11 +34,13 @@ impl ChannelKernels {
         let lanes = Instructions::detect().lanes();
         let (channels, taps) = (bias.len(), weights.len() / bias.len().max(1));
         let vectors = channels.div_ceil(lanes);
-        let mut packed = Vec::with_capacity(vectors * lanes * taps);
-        for (first, width) in row_panels(0..vectors, vectors_at_once(lanes)) {
-            for tap in 0..taps {
-                let channels = first * lanes..(first + width) * lanes;
-                packed.extend(channels.map(|it| weights.get(it * taps + tap).unwrap_or(&0.)));
+        let mut packed = Aligned::new(0., vectors * lanes * taps);
+        for (first, width) in panels(vectors, lanes) {
+            let panel = &mut packed[first * lanes * taps..][..width * lanes * taps];
+            for (tap, numbers) in panel.chunks_exact_mut(width * lanes).enumerate() {
+                for (number, channel) in numbers.iter_mut().zip(first * lanes..channels) {
+                    *number = weights[channel * taps + tap];
+                }
             }
         }
         let mut bias = bias.to_vec();
@@ -67,6 +73,12 @@ impl ChannelSums<'_> {
     }
 
     fn compute_on<L: ActivationLanes<N>, const N: usize>(&mut self, lanes: L) {
+        let padding = match self.reduction {
+            Reduction::Max => f32::MIN,
+            Reduction::Sum(_) | Reduction::SameSum => 0.,
+        };
+        let vectors = self.rows.window.channels::<f32>().div_ceil(N);
+        let padding = vec![padding; vectors * N];
         let (mut starts, mut lines) = (vec![], vec![]);
         let mut done = 0;
         while done < self.rows.pixels {
@@ -76,7 +88,8 @@ impl ChannelSums<'_> {
             let met = starts.iter().enumerate();
             lines.extend(met.filter_map(|(row, start)| Some((row, (*start)?))));
             let pixels = left.min(self.rows.pixels - done);
-            let of = LineOfPixels { x, pixels, first_row: done, lines: &lines };
+            let padding = &padding;
+            let of = LineOfPixels { x, pixels, first_row: done, lines: &lines, padding };
             lanes.enter(ChannelsOfLine::<N>(self, &of));
             done += pixels;
         }
@@ -91,6 +104,8 @@ struct LineOfPixels<'l> {
     first_row: usize,
     /// For each row of the kernel that meets data, which one it is, and where the line of the image begins, in pixels.
     lines: &'l [(usize, usize)],
+    /// What a pixel of padding has, with no influence on the result.
+    padding: &'l [f32],
 }
 
 /// All channels of a line.
@@ -101,27 +116,36 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLine<'_, '_, '_,
     fn run(self, lanes: L) {
         let ChannelsOfLine(ChannelSums { rows, reduction }, line) = self;
         let vectors = rows.window.channels::<f32>().div_ceil(N);
-        for (first, width) in row_panels(0..vectors, vectors_at_once(N)) {
-            macro_rules! of_vectors {
-                ($vectors:literal) => {
-                    match reduction {
-                        Reduction::Sum(kernels) => {
-                            let of = WeightedSum(kernels);
-                            lanes.enter(Panel::<_, N, $vectors> { rows, of, line, first });
+        // The last tile begins so that it ends with the line: some pixels may be computed twice.
+        let tile = if const { N > 8 } { 7 } else { 4 };
+        let tile = if line.pixels < tile { 1 } else { tile };
+        for pixel in (0..line.pixels).step_by(tile) {
+            let pixel = pixel.min(line.pixels - tile);
+            for (first, width) in panels(vectors, N) {
+                macro_rules! of_vectors {
+                    ($vectors:literal) => {
+                        match reduction {
+                            Reduction::Sum(kernels) => {
+                                let of = WeightedSum(kernels);
+                                let panel = Panel::<_, N, $vectors> { rows, of, line, first };
+                                lanes.enter(PanelTile { panel, pixel, pixels: tile });
+                            }
+                            Reduction::SameSum => {
+                                let panel = Panel::<_, N, $vectors> { rows, of: Sum, line, first };
+                                lanes.enter(PanelTile { panel, pixel, pixels: tile });
+                            }
+                            Reduction::Max => {
+                                let panel = Panel::<_, N, $vectors> { rows, of: Max, line, first };
+                                lanes.enter(PanelTile { panel, pixel, pixels: tile });
+                            }
                         }
-                        Reduction::SameSum => {
-                            lanes.enter(Panel::<_, N, $vectors> { rows, of: Sum, line, first });
-                        }
-                        Reduction::Max => {
-                            lanes.enter(Panel::<_, N, $vectors> { rows, of: Max, line, first });
-                        }
-                    }
-                };
-            }
-            match width {
-                4 if const { N > 8 } => of_vectors!(4),
-                2 => of_vectors!(2),
-                _ => of_vectors!(1),
+                    };
+                }
+                match width {
+                    3 if const { N > 8 } => of_vectors!(3),
+                    2 if const { N >= 8 } => of_vectors!(2),
+                    _ => of_vectors!(1),
+                }
             }
         }
     }
@@ -225,83 +249,155 @@ struct Panel<'t, 'a, 'l, R: Reduce, const N: usize, const V: usize> {
     first: usize,
 }
 
+/// Some pixels of a panel.
+struct PanelTile<'t, 'a, 'l, R: Reduce, const N: usize, const V: usize> {
+    panel: Panel<'t, 'a, 'l, R, N, V>,
+    pixel: usize,
+    pixels: usize,
+}
+
 impl<L: ActivationLanes<N>, F: Reduce, const N: usize, const V: usize> On<L>
-    for Panel<'_, '_, '_, F, N, V>
+    for PanelTile<'_, '_, '_, F, N, V>
 {
     #[inline(always)]
-    fn run(mut self, lanes: L) {
-        let window = self.rows.window;
+    fn run(self, lanes: L) {
+        let PanelTile { mut panel, pixel, pixels } = self;
+        let window = panel.rows.window;
         let of = &window.of;
-        let (columns, dilation, stride) = (of.kernel[2], of.dilations[2], of.strides[2]);
         let (pad, size) = (of.pads[2][0], of.input[2]);
-        let reach = (columns - 1) * dilation;
-        let pixels = self.line.pixels;
-        // Vectors of the last pixel that is met may reach beyond the data.
-        let end = self.line.lines.last().map_or(0, |(_, start)| start + size);
-        let end = (end * window.channels::<f32>()).saturating_sub(window.channels::<f32>());
-        let are_whole = end + (self.first + V) * N <= self.rows.bytes.len() / size_of::<f32>();
-        let mut pixel = 0;
-        while pixel < pixels {
-            let begin = (self.line.x + pixel) * stride;
-            let last = begin + (PIXELS - 1) * stride + reach;
-            if pixels - pixel >= PIXELS && begin >= pad && last - pad < size && are_whole {
-                self.tile::<L, PIXELS, true>(lanes, pixel, [0, columns]);
-                pixel += PIXELS;
-            } else {
-                // The columns of the kernel that meet data.
-                let first = pad.saturating_sub(begin).div_ceil(dilation).min(columns);
-                let end = (pad + size).saturating_sub(begin).div_ceil(dilation).min(columns);
-                self.tile::<L, 1, false>(lanes, pixel, [first, end.max(first)]);
-                pixel += 1;
-            }
+        let begin = (panel.line.x + pixel) * of.strides[2];
+        let last = begin + (pixels - 1) * of.strides[2] + (of.kernel[2] - 1) * of.dilations[2];
+        // Vectors of the last pixel of the data may reach beyond it.
+        let start = panel.line.lines.last().map_or(0, |(_, start)| *start);
+        let met = start + last.saturating_sub(pad).min(size - 1);
+        let end = met * window.channels::<f32>() + (panel.first + V) * N;
+        let is_within = end <= panel.rows.bytes.len() / size_of::<f32>();
+        let is_whole = begin >= pad && last - pad < size && is_within;
+        match pixels {
+            7 if const { N > 8 } && is_whole => panel.tile::<L, 7, true>(lanes, pixel),
+            7 if const { N > 8 } && is_within => panel.tile::<L, 7, false>(lanes, pixel),
+            4 if const { N <= 8 } && is_whole => panel.tile::<L, 4, true>(lanes, pixel),
+            4 if const { N <= 8 } && is_within => panel.tile::<L, 4, false>(lanes, pixel),
+            _ => (pixel..pixel + pixels).for_each(|pixel| panel.single(lanes, pixel)),
         }
     }
 }
 
 impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
-    /// Some pixels, which meet these columns of the kernel. If the tile is whole, its vectors do not reach beyond the data.
+    /// Some pixels, of which vectors do not reach beyond the data. If they are whole, no pixel of the padding is met.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn tile<L: ActivationLanes<N>, const R: usize, const WHOLE: bool>(
         &mut self,
         lanes: L,
         pixel: usize,
-        [first_column, end_column]: [usize; 2],
     ) {
-        let DepthwiseRows { bytes, window, epilogue, .. } = *self.rows;
+        let DepthwiseRows { bytes, window, .. } = *self.rows;
         let data: &[f32] = cast_slice(bytes);
         let (channels, channel) = (window.channels::<f32>(), self.first * N);
-        let (dilation, stride) = (window.of.dilations[2], window.of.strides[2] * channels);
-        let begin = (self.line.x + pixel) * window.of.strides[2];
+        let of = &window.of;
+        let (columns, stride, pad) = (of.kernel[2], of.strides[2], of.pads[2][0]);
+        let begin = (self.line.x + pixel) * stride;
         let weights = self.of.weights(channel, V * N).as_chunks::<N>().0.as_chunks::<V>().0;
-        let mut results = [[lanes.splat(0.); V]; R];
-        for vector in 0..V {
-            let first = self.of.first(lanes, channel + vector * N);
-            for row in 0..R {
-                results[row][vector] = first;
-            }
-        }
+        let mut results = [self.begin(lanes); R];
+        let distance = of.dilations[2] * channels;
+        // What a row of the kernel meets of each pixel, from its first column on.
+        let reach = (columns - 1) * distance + V * N;
+        let padding = &self.line.padding[channel..][..V * N];
         for (row_of_kernel, start) in self.line.lines {
-            for column in first_column..end_column {
-                let x = begin + column * dilation - window.of.pads[2][0];
-                let first = (start + x) * channels + channel;
-                let weights = weights.get(row_of_kernel * window.of.kernel[2] + column);
-                let numbers = if WHOLE { &data[first..][..(R - 1) * stride + V * N] } else { &[] };
+            // From the first pixel of the image's line to the vectors of the last one.
+            let line = &data[start * channels + channel..];
+            let line = &line[..line.len().min((of.input[2] - 1) * channels + V * N)];
+            let mut rows: [&[f32]; R] = [&[]; R];
+            if WHOLE {
                 for row in 0..R {
-                    let numbers = if WHOLE { &numbers[row * stride..][..V * N] } else { &[] };
-                    let numbers = numbers.as_chunks::<N>().0;
-                    for vector in 0..V {
-                        let numbers = match WHOLE {
-                            true => lanes.load(&numbers[vector]),
-                            false => vector_at(lanes, data, first + row * stride + vector * N),
+                    rows[row] = &line[(begin + row * stride - pad) * channels..][..reach];
+                }
+            }
+            for column in 0..columns {
+                let mut place = column * distance;
+                if !WHOLE {
+                    // In front of the line, these are very large numbers.
+                    let x = (begin + column * of.dilations[2]).wrapping_sub(pad);
+                    let is_met = x < of.input[2] && x + (R - 1) * stride < of.input[2];
+                    for row in 0..R {
+                        let first = x.wrapping_add(row * stride).wrapping_mul(channels);
+                        let numbers = first..first.wrapping_add(V * N);
+                        rows[row] = match is_met {
+                            true => &line[numbers],
+                            false => &line.get(numbers).unwrap_or(padding)[..V * N],
                         };
+                    }
+                    place = 0;
+                } else if place + V * N > reach {
+                    // It never is: so the compiler sees that all rows are long enough.
+                    break;
+                }
+                let weights = weights.get(row_of_kernel * columns + column);
+                for row in 0..R {
+                    let numbers = rows[row][place..place + V * N].as_chunks::<N>().0;
+                    for vector in 0..V {
                         let weights = weights.map(|weights| &weights[vector]);
+                        let numbers = lanes.load(&numbers[vector]);
                         let result = results[row][vector];
                         results[row][vector] = self.of.with(lanes, result, numbers, weights);
                     }
                 }
             }
         }
+        self.finish(lanes, pixel, results);
+    }
+
+    /// What results begin with.
+    #[inline(always)]
+    fn begin<L: ActivationLanes<N>>(&self, lanes: L) -> [L::Floats; V] {
+        let mut begin = [lanes.splat(0.); V];
+        for (vector, begin) in begin.iter_mut().enumerate() {
+            *begin = self.of.first(lanes, (self.first + vector) * N);
+        }
+        begin
+    }
+
+    /// One pixel anywhere.
+    #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+    fn single<L: ActivationLanes<N>>(&mut self, lanes: L, pixel: usize) {
+        let DepthwiseRows { bytes, window, .. } = *self.rows;
+        let data: &[f32] = cast_slice(bytes);
+        let (channels, channel) = (window.channels::<f32>(), self.first * N);
+        let of = &window.of;
+        let (columns, dilation, pad) = (of.kernel[2], of.dilations[2], of.pads[2][0]);
+        let begin = (self.line.x + pixel) * of.strides[2];
+        let weights = self.of.weights(channel, V * N).as_chunks::<N>().0.as_chunks::<V>().0;
+        let mut results = self.begin(lanes);
+        // The columns of the kernel that meet data.
+        let first = pad.saturating_sub(begin).div_ceil(dilation).min(columns);
+        let end = (pad + of.input[2]).saturating_sub(begin).div_ceil(dilation).min(columns);
+        for (row_of_kernel, start) in self.line.lines {
+            for column in first..end {
+                let x = begin + column * dilation - pad;
+                let numbers = &data[(start + x) * channels + channel..];
+                let weights = weights.get(row_of_kernel * columns + column);
+                for vector in 0..V {
+                    let weights = weights.map(|weights| &weights[vector]);
+                    let numbers = vector_at(lanes, numbers, vector * N);
+                    results[vector] = self.of.with(lanes, results[vector], numbers, weights);
+                }
+            }
+        }
+        self.finish(lanes, pixel, [results]);
+    }
+
+    /// Writes some pixels.
+    #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+    fn finish<L: ActivationLanes<N>, const R: usize>(
+        &mut self,
+        lanes: L,
+        pixel: usize,
+        results: [[L::Floats; V]; R],
+    ) {
+        let (channels, channel) = (self.rows.window.channels::<f32>(), self.first * N);
         // A copy, so that the results themselves need no place in memory.
         let mut stored = [[lanes.splat(0.); V]; R];
         for row in 0..R {
@@ -311,6 +407,6 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
         }
         let width = (channels - channel).min(V * N);
         let at = TilePlace { channel, width, first_row: self.line.first_row + pixel };
-        finish(lanes, epilogue, &stored, at, &mut self.rows.output);
+        finish(lanes, self.rows.epilogue, &stored, at, &mut self.rows.output);
     }
 }

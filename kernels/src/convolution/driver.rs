@@ -258,7 +258,7 @@ impl<E: ConvolutionElement> Convolution<E> {
             ),
             ConvolutionFilters::Products(filters) => {
                 let mut buffers = Buffers::default();
-                let most = filters.groups[0].most_rows();
+                let most = filters.groups[0].rows_of_task(pixels);
                 for begin in (0..pixels).step_by(most) {
                     let end = pixels.min(begin + most);
                     let pixels = first + begin..first + end;

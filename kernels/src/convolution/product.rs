@@ -13,11 +13,14 @@ use super::rows::{Im2rowAddresses, PADDING};
 use super::window::ChannelsLastWindow;
 use crate::cost::Cost;
 use crate::isa::{Instructions, Lanes, On};
-use crate::memory::Aligned;
+use crate::memory::{Aligned, LINE, prefetch};
 use crate::product::row_panels;
 
 /// How many rows a task has at most, so that their elements stay in the caches for all weights.
 pub(crate) const MOST_ROWS: usize = 96;
+
+/// The same where a matrix unit multiplies.
+const MOST_ROWS_OF_TILES: usize = 128;
 
 /// The elements of a convolution.
 pub(crate) trait ConvolutionElement:
@@ -180,9 +183,14 @@ impl PackedFilters {
         self.padded_steps * self.format.bytes_of_step
     }
 
-    /// How many rows a task has at most. With tiles, their codes may leave the first-level cache.
-    pub fn most_rows(&self) -> usize {
-        if self.format.has_tiles { 128 } else { MOST_ROWS }
+    /// How many rows a task has of so many. With tiles, their codes may leave the first-level cache.
+    pub fn rows_of_task(&self, rows: usize) -> usize {
+        if self.format.has_tiles {
+            return MOST_ROWS_OF_TILES;
+        }
+        // All have about as many: a task of few would read all weights for these.
+        let tasks = (rows + MOST_ROWS / 2) / MOST_ROWS;
+        rows.div_ceil(tasks.max(1)).next_multiple_of(self.format.tile[0])
     }
 
     /// Threads share rows in multiples of so many.
@@ -190,7 +198,7 @@ impl PackedFilters {
         match self.format.has_tiles {
             // The weights are read for each part: with parts of 8 rows two threads would gain nothing.
             true => {
-                let parts = threads.max(rows.div_ceil(self.most_rows()));
+                let parts = threads.max(rows.div_ceil(MOST_ROWS_OF_TILES));
                 rows.div_ceil(parts).max(1)
             }
             false => 1,
@@ -230,6 +238,9 @@ pub(crate) struct GemmTask<'a, E: ConvolutionElement> {
     pub first_channel: usize,
     pub output: OutputRows<'a>,
 }
+
+/// So many steps are computed before more of the next panel is asked for.
+const BLOCK: usize = 64;
 
 /// A step of a panel: some bytes for each lane of each vector.
 type StepOf<const W: usize, const N: usize, const V: usize> = [[[i8; W]; N]; V];
@@ -290,6 +301,18 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
             *row = &bytes[..4 * steps].as_chunks().0[..steps];
         }
         rows
+    }
+
+    /// What is to be asked for of the weights of the next panel while a tile of this one is computed: each tile has its share, so that the
+    /// panel is in the second-level cache when its turn comes.
+    #[inline(always)]
+    fn ahead(&self, panel: usize, first_row: usize, rows: usize) -> &'a [i8] {
+        let PackedFilters { taps, padded_steps, format, ref weights, .. } = *self.filters;
+        let of_panel = taps * padded_steps * format.bytes_of_step * self.filters.panel_width();
+        let next = weights.get((panel + 1) * of_panel..).unwrap_or(&[]);
+        let lines = next.len().min(of_panel) / LINE;
+        let place = |row: usize| row * lines / self.rows * LINE;
+        &next[place(first_row)..place(first_row + rows)]
     }
 
     /// The first output channel of a panel, and how many it has.
@@ -355,19 +378,30 @@ where
         }
         // Loops of constants keep the sums in registers.
         let mut sums = [begin; R];
+        let mut ahead = task.ahead(panel, first, R).chunks(LINE);
+        let lines_of_block = ahead.len().div_ceil(weights.len().div_ceil(BLOCK));
         for (tap, weights) in weights.chunks_exact(task.filters.padded_steps).enumerate() {
             // Without those that fill the tap up.
             let weights = &weights[..task.steps];
-            let rows: [&[[u8; 4]]; R] = task.rows(first, tap, weights.len());
-            for step in 0..weights.len() {
-                let mut right = [lanes.right(&weights[step][0]); V];
-                for vector in 1..V {
-                    right[vector] = lanes.right(&weights[step][vector]);
+            let whole: [&[[u8; 4]]; R] = task.rows(first, tap, weights.len());
+            for (block, weights) in weights.chunks(BLOCK).enumerate() {
+                for line in ahead.by_ref().take(lines_of_block) {
+                    prefetch(line.as_ptr().cast());
                 }
-                for row in 0..R {
-                    let left = lanes.left(rows[row][step]);
-                    for vector in 0..V {
-                        sums[row][vector] = lanes.dot(sums[row][vector], left, right[vector]);
+                let mut rows: [&[[u8; 4]]; R] = [&[]; R];
+                for (row, whole) in rows.iter_mut().zip(whole) {
+                    *row = &whole[block * BLOCK..][..weights.len()];
+                }
+                for step in 0..weights.len() {
+                    let mut right = [lanes.right(&weights[step][0]); V];
+                    for vector in 1..V {
+                        right[vector] = lanes.right(&weights[step][vector]);
+                    }
+                    for row in 0..R {
+                        let left = lanes.left(rows[row][step]);
+                        for vector in 0..V {
+                            sums[row][vector] = lanes.dot(sums[row][vector], left, right[vector]);
+                        }
                     }
                 }
             }
