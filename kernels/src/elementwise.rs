@@ -209,44 +209,18 @@ fn each<S: Simd>(
     simd.partial_store_f32s(rest, last);
 }
 
-/// Where the elements of inputs are for those of the output.
-struct BroadcastLayout(TVec<StridedAxis<TVec<usize>>>);
+/// Where the elements of inputs are for those of the output: along its last axis, they follow each other or stay.
+type BroadcastLayout = TVec<StridedAxis<TVec<usize>>>;
 
-impl BroadcastLayout {
-    fn new(shape: &[usize], inputs: &[&[usize]]) -> BroadcastLayout {
-        let strides: TVec<_> = inputs.iter().map(|shape| broadcast_strides(shape)).collect();
-        let axes = shape.iter().enumerate().map(|(axis, size)| {
-            let strides: TVec<usize> = strides.iter().map(|strides| strides[axis]).collect();
-            (*size, strides)
-        });
-        BroadcastLayout(merge_axes(axes))
-    }
+fn broadcast_layout(shape: &[usize], inputs: &[&[usize]]) -> BroadcastLayout {
+    let strides: TVec<_> = inputs.iter().map(|shape| broadcast_strides(shape)).collect();
+    let of_axis = |axis: usize| strides.iter().map(|strides| strides[axis]).collect();
+    merge_axes(shape.iter().enumerate().map(|(axis, size)| (*size, of_axis(axis))))
+}
 
-    /// How many elements follow each other in the output, and in each input or not at all.
-    fn row(&self) -> usize {
-        self.0.last().map_or(1, |(size, _)| *size)
-    }
-
-    /// For the rows of the output from a number on, the elements of an input that they begin with.
-    fn row_begins(&self, input: usize, row: usize) -> impl Iterator<Item = usize> {
-        let outer = self.0.len().saturating_sub(1);
-        row_begins(&self.0[..outer], input, row)
-    }
-
-    /// How far elements of an input are apart along a row: 1, or 0 where it stays.
-    fn stride_of_rows(&self, input: usize) -> usize {
-        self.0.last().map_or(0, |(_, strides)| strides[input])
-    }
-
-    /// Whether all elements of the output meet the same one of an input.
-    fn stays(&self, input: usize) -> bool {
-        self.0.iter().all(|(_, strides)| strides[input] == 0)
-    }
-
-    /// Whether an input has the elements of the output, one for one.
-    fn is_whole(&self, input: usize) -> bool {
-        self.0.iter().all(|(_, strides)| strides[input] != 0)
-    }
+/// Whether an input has the elements of the output, one for one.
+fn is_whole(layout: &BroadcastLayout, input: usize) -> bool {
+    layout.iter().all(|(_, strides)| strides[input] != 0)
 }
 
 impl Elementwise {
@@ -300,7 +274,10 @@ impl Elementwise {
         let mut scratch = Scratch::new((self.inputs + count) * BLOCK);
         let mut blocks: Vec<&mut [f32]> = scratch.chunks_exact_mut(BLOCK).collect();
         let (of_inputs, of_steps) = blocks.split_at_mut(self.inputs);
-        let row = layout.row();
+        let (row, strides, outer) = match layout.split_last() {
+            Some(((row, strides), outer)) => (*row, &strides[..], outer),
+            None => (1, &[][..], &[][..]),
+        };
         let mut done = 0;
         while done < output.len() {
             let begin = first + done;
@@ -318,18 +295,18 @@ impl Elementwise {
                     operands.push(Operand::Elements(block));
                     continue;
                 };
-                operands.push(if layout.stays(input) {
+                let stays = layout.iter().all(|(_, strides)| strides[input] == 0);
+                operands.push(if stays {
                     Operand::Number(elements[0])
-                } else if layout.is_whole(input) {
+                } else if is_whole(layout, input) {
                     Operand::Elements(&elements[begin..][..count])
                 } else if row < SHORT {
-                    let begins = layout.row_begins(input, begin / row);
-                    let stride = layout.stride_of_rows(input);
-                    copy_rows(elements, begins, (row, stride), begin % row, block);
+                    let begins = row_begins(outer, input, begin / row);
+                    copy_rows(elements, begins, (row, strides[input]), begin % row, block);
                     Operand::Elements(block)
                 } else {
-                    let of_row = layout.row_begins(input, begin / row).next().unwrap_or(0);
-                    match layout.stride_of_rows(input) {
+                    let of_row = row_begins(outer, input, begin / row).next().unwrap_or(0);
+                    match strides[input] {
                         0 => Operand::Number(elements[of_row]),
                         _ => Operand::Elements(&elements[of_row + begin % row..][..count]),
                     }
@@ -409,8 +386,8 @@ impl Elementwise {
         expect_input_count("Elementwise", inputs.len(), self.inputs..=self.inputs)?;
         let shapes: Vec<&[usize]> = inputs.iter().map(|input| input.shape()).collect();
         let shape = multi_broadcast(&shapes).context("Elementwise")?;
-        let layout = BroadcastLayout::new(&shape, &shapes);
-        let own = |number: &usize| layout.is_whole(*number) && inputs[*number].is_exclusive();
+        let layout = broadcast_layout(&shape, &shapes);
+        let own = |number: &usize| is_whole(&layout, *number) && inputs[*number].is_exclusive();
         let own = (0..inputs.len()).find(own);
         let mut output = match own {
             // tract moves it out, as nobody else has it.

@@ -143,7 +143,6 @@ impl FullyConnected {
         let &[first, second] = weights.shape() else { bail!("the weights are no matrix") };
         let (depth, columns) = if transposed { (second, first) } else { (first, second) };
         ensure!(depth > 0 && columns > 0, "the weights have no elements");
-        ensure!(bias.len() == columns, "the bias has another size");
         let mut packed = || others.find_map(|other| other.packed(weights, transposed, bf16));
         let weights = if transposed && rows == Some(1) && bf16.is_none() {
             LayerWeights::Transposed(weights.clone())
@@ -155,6 +154,16 @@ impl FullyConnected {
                 Origin { tensor: Arc::downgrade(weights), transposed },
             )
         };
+        FullyConnected::of(weights, [depth, columns], bias, activation)
+    }
+
+    fn of(
+        weights: LayerWeights,
+        [depth, columns]: [usize; 2],
+        bias: Vec<f32>,
+        activation: Activation,
+    ) -> TractResult<FullyConnected> {
+        ensure!(bias.len() == columns, "the bias has another size");
         Ok(FullyConnected { weights, depth, columns, bias: bias.into(), activation })
     }
 
@@ -165,14 +174,9 @@ impl FullyConnected {
         bias: Vec<f32>,
         activation: Activation,
     ) -> TractResult<FullyConnected> {
-        ensure!(bias.len() == matrix.rows, "the bias has another size");
-        Ok(FullyConnected {
-            depth: matrix.depth,
-            columns: matrix.rows,
-            weights: LayerWeights::Compressed(matrix.into(), precision),
-            bias: bias.into(),
-            activation,
-        })
+        let size = [matrix.depth, matrix.rows];
+        let weights = LayerWeights::Compressed(matrix.into(), precision);
+        FullyConnected::of(weights, size, bias, activation)
     }
 
     /// With compressed weights that come to be in bf16 at once.
@@ -182,16 +186,10 @@ impl FullyConnected {
         bias: Vec<f32>,
         activation: Activation,
     ) -> TractResult<FullyConnected> {
-        ensure!(bias.len() == matrix.rows, "the bias has another size");
         let packed = PackedWeights::Bf16(compressed::packed(matrix)?.into(), isa);
         let origin = Origin { tensor: Weak::new(), transposed: true };
-        Ok(FullyConnected {
-            depth: matrix.depth,
-            columns: matrix.rows,
-            weights: LayerWeights::Packed(packed, origin),
-            bias: bias.into(),
-            activation,
-        })
+        let weights = LayerWeights::Packed(packed, origin);
+        FullyConnected::of(weights, [matrix.depth, matrix.rows], bias, activation)
     }
 
     /// The packed weights, if they are these.

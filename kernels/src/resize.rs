@@ -207,18 +207,6 @@ pub(crate) struct ResizedAxis {
     pub taps: Arc<Taps>,
 }
 
-impl ResizeAxes {
-    fn check(&self, shape: &[usize]) -> TractResult<()> {
-        for ResizedAxis { axis, size, .. } in &self.axes {
-            ensure!(
-                shape.get(*axis) == Some(size),
-                "ResizeAxes: the data has shape {shape:?}, but must have size {size} on axis {axis}"
-            );
-        }
-        Ok(())
-    }
-}
-
 impl_plain_op!(
     ResizeAxes with {
         fn axes_mapping(
@@ -256,7 +244,13 @@ impl_plain_op!(
 impl ResizeAxes {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<TValue> {
         let [mut data] = expect_inputs("ResizeAxes", ["data"], &inputs)?;
-        self.check(data.shape())?;
+        for ResizedAxis { axis, size, .. } in &self.axes {
+            let shape = data.shape();
+            ensure!(
+                shape.get(*axis) == Some(size),
+                "ResizeAxes: the data has shape {shape:?}, but must have size {size} on axis {axis}"
+            );
+        }
         // Elements of the innermost axis are taken one by one, those of others in rows. There are fewer of the former before the
         // outer axes have grown.
         let mut axes: TVec<_> = self.axes.iter().collect();

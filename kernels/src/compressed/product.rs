@@ -75,16 +75,14 @@ pub(crate) fn multiply(
             product.run(lanes, output)
         });
     }
+    let tile = Tile::of(Vectors::detect());
     if let Precision::Bf16(_) = precision {
-        let tile = Tile::of(Vectors::detect());
         let data = OperandA::<Scratch<Bf16Pair>>::pack_on_threads(data, rows, matrix.depth, tile);
         return shares.for_each(output, |share, output| {
             let data = data.part(share.rows);
             multiply_panels(matrix, data, share.columns, bias, activation, output)
         });
     }
-    let vectors = Vectors::detect();
-    let tile = Tile::of(vectors);
     let mut packed = None;
     let pack = || OperandA::<Scratch>::pack_on_threads(data, rows, matrix.depth, tile);
     let data = OperandA::in_place(data, rows, matrix.depth, tile)
@@ -155,15 +153,12 @@ enum PreparedData {
     Floats(FloatData),
 }
 
-impl PreparedData {
-    /// Digits, if the codes of the matrix meet such, and the numbers have some.
-    #[cfg(target_arch = "x86_64")]
-    fn of_digits(
-        instructions: Instructions,
-        matrix: &CompressedMatrix,
-        data: &[f32],
-    ) -> Option<PreparedData> {
-        match (matrix.format.bits(), instructions.avx512_vnni(), instructions.avx2()) {
+impl PreparedRows<'_> {
+    /// Digits, if the codes of the matrix meet such, and the numbers have some; else floats.
+    fn new<'a>(matrix: &'a CompressedMatrix, data: &[f32]) -> PreparedRows<'a> {
+        let instructions = Instructions::detect();
+        #[cfg(target_arch = "x86_64")]
+        let digits = match (matrix.format.bits(), instructions.avx512_vnni(), instructions.avx2()) {
             (4, Some(lanes), _) => {
                 NibbleDigits::new(lanes, matrix, data).map(PreparedData::Nibbles512)
             }
@@ -174,38 +169,21 @@ impl PreparedData {
                 ByteDigits::of(lanes, matrix, data).map(PreparedData::Bytes512)
             }
             _ => None,
-        }
-    }
-
-    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-    fn of_digits(
-        instructions: Instructions,
-        matrix: &CompressedMatrix,
-        data: &[f32],
-    ) -> Option<PreparedData> {
-        match instructions {
+        };
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        let digits = match instructions {
             Instructions::Simd128(lanes) if matrix.format.bits() <= 8 => {
                 CodeDigits::new(lanes, matrix, data).map(PreparedData::Codes128)
             }
             _ => None,
-        }
-    }
-
-    #[cfg(not(any(
-        target_arch = "x86_64",
-        all(target_arch = "wasm32", target_feature = "simd128")
-    )))]
-    fn of_digits(_: Instructions, _: &CompressedMatrix, _: &[f32]) -> Option<PreparedData> {
-        None
-    }
-}
-
-impl PreparedRows<'_> {
-    fn new<'a>(matrix: &'a CompressedMatrix, data: &[f32]) -> PreparedRows<'a> {
-        let instructions = Instructions::detect();
+        };
+        #[cfg(not(any(
+            target_arch = "x86_64",
+            all(target_arch = "wasm32", target_feature = "simd128")
+        )))]
+        let digits = None;
         let floats = || PreparedData::Floats(FloatData::new(instructions, matrix, data));
-        let data = PreparedData::of_digits(instructions, matrix, data).unwrap_or_else(floats);
-        PreparedRows { matrix, instructions, data }
+        PreparedRows { matrix, instructions, data: digits.unwrap_or_else(floats) }
     }
 
     /// How many rows of the matrix a task has. Where the parameters of groups are copied, those of more leave the first-level cache; and
@@ -303,11 +281,8 @@ fn for_each_panel<T: Element>(
         for begin in (0..matrix.depth).step_by(STEPS) {
             let steps = begin..(begin + STEPS).min(matrix.depth);
             instructions.run(UnpackPanel {
-                format: matrix.format,
+                matrix,
                 bytes: &bytes[first * matrix.row_bytes()..],
-                row_bytes: matrix.row_bytes(),
-                group: matrix.group,
-                is_plain: matrix.is_plain(),
                 parameters: &parameters,
                 rows: width,
                 steps: steps.clone(),

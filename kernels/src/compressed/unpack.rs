@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::format::{Decode, Format, with_format};
-use super::matrix::GroupParameters;
+use super::format::{Decode, with_format};
+use super::matrix::{CompressedMatrix, GroupParameters};
 use crate::isa::{Lanes, OnLanes, first_words, store_first};
 use crate::memory::prefetch;
 use crate::product::STEPS;
@@ -13,13 +13,9 @@ pub(super) const PANEL_ROWS: usize = 48;
 
 /// Makes a panel of operand `B` of some rows of a matrix: for each of some steps, a number for each row.
 pub(super) struct UnpackPanel<'a> {
-    pub format: Format,
+    pub matrix: &'a CompressedMatrix,
     /// The codes, from the first row on.
     pub bytes: &'a [u8],
-    pub row_bytes: usize,
-    pub group: usize,
-    /// Whether codes are what they stand for: without scales and zero points panels take less time.
-    pub is_plain: bool,
     /// In the order of [`GroupParameters::by_groups`].
     pub parameters: &'a GroupParameters,
     pub rows: usize,
@@ -33,7 +29,7 @@ pub(super) struct UnpackPanel<'a> {
 impl OnLanes for UnpackPanel<'_> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
-        with_format!(self.format, D => self.of_format::<L, D, N>(lanes));
+        with_format!(self.matrix.format, D => self.of_format::<L, D, N>(lanes));
     }
 }
 
@@ -43,15 +39,18 @@ impl UnpackPanel<'_> {
     fn of_format<L: Lanes<N>, D: Decode, const N: usize>(self, lanes: L) {
         // How many a word has.
         let codes = const { 32 / D::BITS };
+        let (row_bytes, of_group) = (self.matrix.row_bytes(), self.matrix.group);
+        // Codes are what they stand for: without scales and zero points panels take less time.
+        let is_plain = self.matrix.is_plain();
         for first in (0..self.rows).step_by(N) {
             // The last row stands for those that are missing: nobody reads their columns.
             let rows: [&[u8]; N] = std::array::from_fn(|row| {
                 let row = (first + row).min(self.rows - 1);
-                &self.bytes[row * self.row_bytes..][..self.row_bytes]
+                &self.bytes[row * row_bytes..][..row_bytes]
             });
             let width = (self.stride - first).min(N);
-            let mut group = self.steps.start / self.group;
-            let mut end_of_group = (group + 1) * self.group;
+            let mut group = self.steps.start / of_group;
+            let mut end_of_group = (group + 1) * of_group;
             let mut scales = of_rows(lanes, &self.parameters.scales, first, group);
             let mut zero_points = of_rows(lanes, &self.parameters.zero_points, first, group);
             for begin in self.steps.clone().step_by(N * codes) {
@@ -60,8 +59,8 @@ impl UnpackPanel<'_> {
                     let at = begin * 4 / codes;
                     // What comes next is not next to it: the same steps of the next part of the row, or of the next panel.
                     let mut next = at + STEPS * 4 / codes;
-                    if next >= self.row_bytes {
-                        next += (self.rows - 1) * self.row_bytes;
+                    if next >= row_bytes {
+                        next += (self.rows - 1) * row_bytes;
                     }
                     prefetch(rows[row].as_ptr().wrapping_add(next));
                     words[row] = first_words(lanes, &rows[row][at..]);
@@ -74,12 +73,12 @@ impl UnpackPanel<'_> {
                     }
                     if step == end_of_group {
                         group += 1;
-                        end_of_group += self.group;
+                        end_of_group += of_group;
                         scales = of_rows(lanes, &self.parameters.scales, first, group);
                         zero_points = of_rows(lanes, &self.parameters.zero_points, first, group);
                     }
                     let mut numbers = D::of_words(lanes, *words);
-                    if !self.is_plain {
+                    if !is_plain {
                         for numbers in &mut numbers[..codes] {
                             *numbers = lanes.mul(lanes.sub(*numbers, zero_points), scales);
                         }

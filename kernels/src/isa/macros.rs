@@ -1,6 +1,6 @@
 //! What the files of instructions share.
 
-/// Implements [`Isa`]: these features are among those that its `detect` has found.
+/// Implements [`Isa`]: these features are among those that were detected, where there is a value of the type.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! isa {
     ($isa:ty, $features:literal) => {

@@ -127,28 +127,19 @@ impl Eq for Instructions {}
 impl Instructions {
     /// All that this machine has, the best ones last.
     pub fn all() -> Vec<Instructions> {
-        let portable = [Some(Instructions::Portable(Portable))];
         #[cfg(target_arch = "x86_64")]
-        let more = [
-            Avx2::detect().map(Instructions::Avx2),
-            AvxVnni::detect().map(Instructions::AvxVnni),
-            Avx512::<false>::detect().map(Instructions::Avx512),
-            Avx512Vnni::detect().map(Instructions::Avx512Vnni),
-            Avx512Bf16::detect().map(Instructions::Avx512Bf16),
-            Amx::detect().map(Instructions::Amx),
-        ];
+        let more = x86::detected();
         #[cfg(target_arch = "aarch64")]
-        let more =
-            [Neon::detect().map(Instructions::Neon), NeonDot::detect().map(Instructions::NeonDot)];
+        let more = neon::detected();
         #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-        let more = [Simd128::detect().map(Instructions::Simd128)];
+        let more = wasm::detected();
         #[cfg(not(any(
             target_arch = "x86_64",
             target_arch = "aarch64",
             all(target_arch = "wasm32", target_feature = "simd128")
         )))]
         let more = [];
-        portable.into_iter().chain(more).flatten().collect()
+        [Instructions::Portable(Portable)].into_iter().chain(more).collect()
     }
 
     /// The best that this machine has, but in tests that ask for others.
@@ -192,18 +183,15 @@ impl Instructions {
         }
     }
 
-    /// What is taken off codes of data before they are multiplied, where bytes are multiplied as signed ones.
-    fn taken_off_data(self) -> i32 {
-        match self {
+    /// What the sum of products of codes with these weights begins with, so that it is that of whole codes, and of an offset.
+    pub fn first_sum(self, offset: i32, weights: impl Iterator<Item = i8>) -> i32 {
+        // What is taken off codes of data before they are multiplied, where bytes are multiplied as signed ones.
+        let taken_off = match self {
             #[cfg(target_arch = "aarch64")]
             Instructions::NeonDot(_) => 128,
             _ => 0,
-        }
-    }
-
-    /// What the sum of products of codes with these weights begins with, so that it is that of whole codes, and of an offset.
-    pub fn first_sum(self, offset: i32, weights: impl Iterator<Item = i8>) -> i32 {
-        offset.wrapping_add(self.taken_off_data() * weights.map(i32::from).sum::<i32>())
+        };
+        offset.wrapping_add(taken_off * weights.map(i32::from).sum::<i32>())
     }
 
     /// Whether there are tiles of bytes (AMX). Products of them are fast where rows have equal distances.

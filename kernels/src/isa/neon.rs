@@ -9,7 +9,7 @@ use std::arch::asm;
 use std::arch::is_aarch64_feature_detected;
 
 use super::macros::{intrinsics, isa};
-use super::{Isa, Lanes, On, put_first};
+use super::{Instructions, Isa, Lanes, On, put_first};
 
 /// NEON: pairs of 128 bits; with `DOT`, bytes are multiplied four at a time.
 #[derive(Debug, Clone, Copy)]
@@ -21,17 +21,14 @@ pub(crate) type Neon = NeonPairs<false>;
 /// Pairs of 128 bits, with dot products of bytes.
 pub(crate) type NeonDot = NeonPairs<true>;
 
-impl Neon {
-    pub fn detect() -> Option<Neon> {
-        pulp::aarch64::Neon::try_new().map(NeonPairs)
+/// What this machine has, the best ones last.
+pub(super) fn detected() -> Vec<Instructions> {
+    let Some(neon) = pulp::aarch64::Neon::try_new() else { return vec![] };
+    let mut all = vec![Instructions::Neon(NeonPairs(neon))];
+    if is_aarch64_feature_detected!("dotprod") {
+        all.push(Instructions::NeonDot(NeonPairs(neon)));
     }
-}
-
-impl NeonDot {
-    pub fn detect() -> Option<NeonDot> {
-        let neon = Neon::detect()?;
-        is_aarch64_feature_detected!("dotprod").then_some(NeonPairs(neon.0))
-    }
+    all
 }
 
 impl<const DOT: bool> NeonPairs<DOT> {

@@ -14,17 +14,18 @@ pub(super) use pulp::wasm::RelaxedSimd as OfPulp;
 pub(super) use pulp::wasm::Simd128 as OfPulp;
 
 use super::macros::methods;
-use super::{Isa, Lanes, On, ROUNDER, put_first};
+use super::{Instructions, Isa, Lanes, On, ROUNDER, put_first};
 
 /// Pairs of vectors of 128 bits: fewer steps wait for the one before.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Simd128(OfPulp);
 
-impl Simd128 {
-    pub fn detect() -> Option<Simd128> {
-        OfPulp::try_new().map(Simd128)
-    }
+/// What there is.
+pub(super) fn detected() -> Option<Instructions> {
+    OfPulp::try_new().map(Simd128).map(Instructions::Simd128)
+}
 
+impl Simd128 {
     /// The same instructions for pulp.
     #[inline(always)]
     pub fn pulp(self) -> OfPulp {

@@ -6,9 +6,10 @@
 use std::arch::x86_64::*;
 
 use pulp::x86::{V3, V4};
+use tract_linalg::x86_64::amx::has_amx_int8;
 
 use super::macros::{intrinsics, isa};
-use super::{Bf16Pairs, Isa, Lanes, On, put_first};
+use super::{Bf16Pairs, Instructions, Isa, Lanes, On, put_first};
 
 /// AVX2, FMA and F16C: 256 bits; with `VNNI`, bytes are multiplied four at a time.
 #[derive(Debug, Clone, Copy)]
@@ -35,18 +36,27 @@ pub(crate) struct Avx512Bf16(Avx512Vnni);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Amx(Avx512Bf16);
 
-impl Avx2 {
-    pub fn detect() -> Option<Avx2> {
-        // pulp does not ask for it.
-        V3::try_new().filter(|_| is_x86_feature_detected!("f16c")).map(Avx256)
+/// What this machine has, the best ones last.
+pub(super) fn detected() -> Vec<Instructions> {
+    // pulp does not ask for it.
+    let v3 = V3::try_new().filter(|_| is_x86_feature_detected!("f16c"));
+    let Some(v3) = v3 else { return vec![] };
+    let mut all = vec![Instructions::Avx2(Avx256(v3))];
+    if is_x86_feature_detected!("avxvnni") {
+        all.push(Instructions::AvxVnni(Avx256(v3)));
     }
-}
-
-impl AvxVnni {
-    pub fn detect() -> Option<AvxVnni> {
-        let avx2 = Avx2::detect()?;
-        is_x86_feature_detected!("avxvnni").then_some(Avx256(avx2.0))
+    let Some(v4) = V4::try_new() else { return all };
+    all.push(Instructions::Avx512(Avx512(v4)));
+    if is_x86_feature_detected!("avx512vnni") {
+        all.push(Instructions::Avx512Vnni(Avx512(v4)));
+        if is_x86_feature_detected!("avx512bf16") {
+            let bf16 = Avx512Bf16(Avx512(v4));
+            all.push(Instructions::Avx512Bf16(bf16));
+            // All that has tiles has bf16.
+            all.extend(has_amx_int8().then_some(Instructions::Amx(Amx(bf16))));
+        }
     }
+    all
 }
 
 impl<const VNNI: bool> Avx256<VNNI> {
@@ -60,20 +70,6 @@ impl<const VNNI: bool> Avx256<VNNI> {
     #[inline(always)]
     pub fn pulp(self) -> V3 {
         self.0
-    }
-}
-
-impl Avx512<false> {
-    pub fn detect() -> Option<Avx512<false>> {
-        // All that has AVX-512 has AVX2.
-        Avx2::detect().and_then(|_| V4::try_new()).map(Avx512)
-    }
-}
-
-impl Avx512Vnni {
-    pub fn detect() -> Option<Avx512Vnni> {
-        let avx512 = Avx512::<false>::detect()?;
-        is_x86_feature_detected!("avx512vnni").then_some(Avx512(avx512.0))
     }
 }
 
@@ -97,10 +93,6 @@ impl<const VNNI: bool> Avx512<VNNI> {
 }
 
 impl Avx512Bf16 {
-    pub fn detect() -> Option<Avx512Bf16> {
-        Avx512Vnni::detect().filter(|_| is_x86_feature_detected!("avx512bf16")).map(Avx512Bf16)
-    }
-
     #[inline(always)]
     pub fn avx512_vnni(self) -> Avx512Vnni {
         self.0
@@ -132,11 +124,6 @@ impl PartialEq for Avx512Bf16 {
 }
 
 impl Amx {
-    pub fn detect() -> Option<Amx> {
-        // All that has tiles has bf16.
-        Avx512Bf16::detect().filter(|_| tract_linalg::x86_64::amx::has_amx_int8()).map(Amx)
-    }
-
     #[inline(always)]
     pub fn avx512_bf16(self) -> Avx512Bf16 {
         self.0
@@ -255,42 +242,28 @@ macro_rules! lanes {
 }
 
 /// A code of four bits of each word: so many bits are above it, and so many below.
-///
-/// # Safety
-///
-/// The machine has AVX2.
-#[inline(always)]
-unsafe fn of_nibble_256<const SIGNED: bool, const ABOVE: i32, const BELOW: i32>(
-    words: __m256i,
-) -> __m256 {
-    unsafe {
-        _mm256_cvtepi32_ps(match SIGNED {
-            true => _mm256_srai_epi32::<28>(_mm256_slli_epi32::<ABOVE>(words)),
-            false => _mm256_and_si256(_mm256_srli_epi32::<BELOW>(words), _mm256_set1_epi32(15)),
-        })
-    }
+#[target_feature(enable = "avx2")]
+#[inline]
+fn of_nibble_256<const SIGNED: bool, const ABOVE: i32, const BELOW: i32>(words: __m256i) -> __m256 {
+    _mm256_cvtepi32_ps(match SIGNED {
+        true => _mm256_srai_epi32::<28>(_mm256_slli_epi32::<ABOVE>(words)),
+        false => _mm256_and_si256(_mm256_srli_epi32::<BELOW>(words), _mm256_set1_epi32(15)),
+    })
 }
 
 /// The codes of four bits of words at some bits: a code is the place of its number in a vector.
-///
-/// # Safety
-///
-/// The machine has AVX-512F.
-#[inline(always)]
-unsafe fn of_nibble_512<const SIGNED: bool, const ABOVE: i32, const BELOW: u32>(
-    words: __m512i,
-) -> __m512 {
-    unsafe {
-        let numbers = match SIGNED {
-            true => _mm512_setr_ps(
-                0., 1., 2., 3., 4., 5., 6., 7., -8., -7., -6., -5., -4., -3., -2., -1.,
-            ),
-            false => {
-                _mm512_setr_ps(0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12., 13., 14., 15.)
-            }
-        };
-        _mm512_permutexvar_ps(_mm512_srli_epi32::<BELOW>(words), numbers)
-    }
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn of_nibble_512<const SIGNED: bool, const ABOVE: i32, const BELOW: u32>(words: __m512i) -> __m512 {
+    let numbers = match SIGNED {
+        true => {
+            _mm512_setr_ps(0., 1., 2., 3., 4., 5., 6., 7., -8., -7., -6., -5., -4., -3., -2., -1.)
+        }
+        false => {
+            _mm512_setr_ps(0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12., 13., 14., 15.)
+        }
+    };
+    _mm512_permutexvar_ps(_mm512_srli_epi32::<BELOW>(words), numbers)
 }
 
 lanes!([const VNNI: bool] Avx256<VNNI>, 8, __m256, __m256i,
@@ -372,17 +345,12 @@ fn put_bytes_512<const V: usize>(x: [__m512; V], places: &mut [u8]) {
 }
 
 /// The lower halves of words.
-///
-/// # Safety
-///
-/// The machine has AVX2.
-#[inline(always)]
-unsafe fn lower_halves_256(words: __m256i) -> __m128i {
-    unsafe {
-        let halves = _mm256_and_si256(words, _mm256_set1_epi32(0xffff));
-        let turns = _mm256_packus_epi32(halves, halves);
-        _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b1000>(turns))
-    }
+#[target_feature(enable = "avx2")]
+#[inline]
+fn lower_halves_256(words: __m256i) -> __m128i {
+    let halves = _mm256_and_si256(words, _mm256_set1_epi32(0xffff));
+    let turns = _mm256_packus_epi32(halves, halves);
+    _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b1000>(turns))
 }
 
 /// By pairs of vectors: their lanes in turn, then pairs of lanes, and halves.
@@ -411,22 +379,17 @@ unsafe fn transpose_8(v: [__m256i; 8]) -> [__m256i; 8] {
 
 /// Transposes the four words that each half of four vectors has: vector `n` comes to have the words of lanes `n` and `n + 4` of all, by
 /// halves.
-///
-/// # Safety
-///
-/// The machine has AVX2.
-#[inline(always)]
-pub(crate) unsafe fn transpose_halves(v: [__m256i; 4]) -> [__m256i; 4] {
-    unsafe {
-        let [a, b] = [_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1])];
-        let [c, d] = [_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3])];
-        [
-            _mm256_unpacklo_epi64(a, c),
-            _mm256_unpackhi_epi64(a, c),
-            _mm256_unpacklo_epi64(b, d),
-            _mm256_unpackhi_epi64(b, d),
-        ]
-    }
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(crate) fn transpose_halves(v: [__m256i; 4]) -> [__m256i; 4] {
+    let [a, b] = [_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1])];
+    let [c, d] = [_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3])];
+    [
+        _mm256_unpacklo_epi64(a, c),
+        _mm256_unpackhi_epi64(a, c),
+        _mm256_unpacklo_epi64(b, d),
+        _mm256_unpackhi_epi64(b, d),
+    ]
 }
 
 /// By pairs of vectors: their lanes in turn, then pairs of lanes, and quarters.
@@ -460,20 +423,15 @@ unsafe fn transpose_16(v: [__m512i; 16]) -> [__m512i; 16] {
 
 /// Transposes the four words that each quarter of four vectors has: vector `n` comes to have the words of lanes `n`, `n + 4`, `n + 8` and
 /// `n + 12` of all, by quarters.
-///
-/// # Safety
-///
-/// The machine has AVX-512F.
-#[inline(always)]
-pub(crate) unsafe fn transpose_quarters(v: [__m512i; 4]) -> [__m512i; 4] {
-    unsafe {
-        let [a, b] = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
-        let [c, d] = [_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3])];
-        [
-            _mm512_unpacklo_epi64(a, c),
-            _mm512_unpackhi_epi64(a, c),
-            _mm512_unpacklo_epi64(b, d),
-            _mm512_unpackhi_epi64(b, d),
-        ]
-    }
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(crate) fn transpose_quarters(v: [__m512i; 4]) -> [__m512i; 4] {
+    let [a, b] = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
+    let [c, d] = [_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3])];
+    [
+        _mm512_unpacklo_epi64(a, c),
+        _mm512_unpackhi_epi64(a, c),
+        _mm512_unpacklo_epi64(b, d),
+        _mm512_unpackhi_epi64(b, d),
+    ]
 }

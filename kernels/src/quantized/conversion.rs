@@ -53,68 +53,23 @@ const PIXELS: usize = 64;
 /// How many channels are moved at a time: their codes are a word.
 const CHANNELS: usize = size_of::<u32>();
 
-/// The pixels of an image, and the channels of each.
-#[derive(Clone, Copy)]
-struct ImageSize {
-    pixels: usize,
-    channels: usize,
-}
-
 impl CodeLayout {
-    /// The shape of numbers, of that of their codes.
-    fn of_codes<D: Clone>(self, shape: &[D]) -> TVec<D> {
+    /// The shape of codes, of that of their numbers, or the other way round: `turn` rotates the axes but the first one.
+    fn moved<D: Clone>(self, shape: &[D], turn: fn(&mut [D], usize)) -> TVec<D> {
         let mut shape: TVec<D> = shape.into();
         if self == CodeLayout::ChannelsLast && shape.len() > 2 {
-            shape[1..].rotate_right(1);
-        }
-        shape
-    }
-
-    /// The shape of codes, of that of their numbers.
-    fn to_codes<D: Clone>(self, shape: &[D]) -> TVec<D> {
-        let mut shape: TVec<D> = shape.into();
-        if self == CodeLayout::ChannelsLast && shape.len() > 2 {
-            shape[1..].rotate_left(1);
+            turn(&mut shape[1..], 1);
         }
         shape
     }
 }
 
-impl ImageSize {
-    /// The size of an image of codes of this shape.
-    fn of(codes: &[usize]) -> ImageSize {
-        let channels = codes.last().copied().unwrap_or(1);
-        let pixels = match codes.len() {
-            0 | 1 => 1,
-            rank => extent(&codes[1..rank - 1]),
-        };
-        ImageSize { pixels, channels }
-    }
-}
-
-/// The numbers of some pixels, whose channels differ and are last, become codes.
-struct RowsToCodes<'a> {
-    numbers: &'a [f32],
-    codes: &'a mut [u8],
-    /// What the numbers of each channel are multiplied by.
-    before: &'a [f32],
-    level: &'a [Level],
-    levels: &'a Levels,
-}
-
-impl WithSimd for RowsToCodes<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        let RowsToCodes { numbers, codes, before, level, levels } = self;
-        let channels = level.len();
-        for (codes, numbers) in codes.chunks_mut(channels).zip(numbers.chunks(channels)) {
-            let channels = before.iter().zip(level);
-            for ((code, number), (before, level)) in codes.iter_mut().zip(numbers).zip(channels) {
-                *code = levels.code(*level, number * before);
-            }
-        }
+/// How many pixels an image of codes of this shape has, and how many channels.
+fn pixels_and_channels(codes: &[usize]) -> (usize, usize) {
+    match codes {
+        [] => (1, 1),
+        [channels] => (1, *channels),
+        [_, pixels @ .., channels] => (extent(pixels), *channels),
     }
 }
 
@@ -243,10 +198,15 @@ impl_plain_op!(
 );
 
 impl Quantize {
-    /// The codes of some pixels, from one on.
-    fn pixels(&self, numbers: &[f32], sizes: ImageSize, first: usize, codes: &mut [u8]) {
+    /// The codes of some pixels of images of so many pixels and channels, from one on.
+    fn pixels(
+        &self,
+        numbers: &[f32],
+        (pixels, channels): (usize, usize),
+        mut first: usize,
+        mut codes: &mut [u8],
+    ) {
         let (vectors, levels) = (Vectors::detect(), &*self.levels);
-        let ImageSize { pixels, channels } = sizes;
         let is_moved = self.layout == CodeLayout::ChannelsLast && pixels > 1 && channels > 1;
         if !is_moved {
             let numbers = &numbers[first * channels..][..codes.len()];
@@ -261,15 +221,25 @@ impl Quantize {
                     },
                 );
             }
-            let level = levels.of_channels(channels);
+            let level = &*levels.of_channels(channels);
             let ones = vec![1.; if self.factors.is_none() { channels } else { 0 }];
-            let before = self.factors.as_ref().map_or(&ones[..], |factors| &factors[..]);
-            vectors.run(RowsToCodes { numbers, codes, before, level: &level, levels });
-            return;
+            let before = self.factors.as_ref().map_or(&*ones, |factors| factors);
+            return vectors.run(
+                #[inline(always)]
+                move || {
+                    let rows = codes.chunks_mut(channels).zip(numbers.chunks(channels));
+                    for (codes, numbers) in rows {
+                        let channels = before.iter().zip(level);
+                        for ((code, x), (before, level)) in
+                            codes.iter_mut().zip(numbers).zip(channels)
+                        {
+                            *code = levels.code(*level, x * before);
+                        }
+                    }
+                },
+            );
         }
         let level = levels.of_channels(channels);
-        let mut first = first;
-        let mut codes = codes;
         while !codes.is_empty() {
             let (image, pixel) = (first / pixels, first % pixels);
             let count = (codes.len() / channels).min(PIXELS).min(pixels - pixel);
@@ -293,18 +263,18 @@ impl Quantize {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let input = args_1!(inputs);
         let numbers = input.try_as_plain_ram()?.as_slice::<f32>()?;
-        let shape = self.layout.to_codes(input.shape());
-        let sizes = ImageSize::of(&shape);
+        let shape = self.layout.moved(input.shape(), <[_]>::rotate_left);
+        let sizes = pixels_and_channels(&shape);
         if let Some(factors) = &self.factors {
             ensure!(
-                self.layout == CodeLayout::AsNumbers && factors.len() == sizes.channels,
+                self.layout == CodeLayout::AsNumbers && factors.len() == sizes.1,
                 "Quantize: the data has shape {:?}, but must have size {} on the last axis",
                 input.shape(),
                 factors.len()
             );
         }
         filled_output("Quantize", &shape, |codes| {
-            fill_rows(codes, sizes.channels, cost::ELEMENT.of(numbers.len()), |first, codes| {
+            fill_rows(codes, sizes.1, cost::ELEMENT.of(numbers.len()), |first, codes| {
                 self.pixels(numbers, sizes, first, codes);
                 Ok(())
             })
@@ -313,7 +283,7 @@ impl Quantize {
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         let data = expect_data("Quantize", DatumType::F32, inputs)?;
-        Ok(u8::fact(self.layout.to_codes(&data.shape)))
+        Ok(u8::fact(self.layout.moved(&data.shape, <[_]>::rotate_left)))
     }
 }
 
@@ -323,9 +293,9 @@ impl Dequantize {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let input = args_1!(inputs);
         let codes = input.try_as_plain_ram()?.as_slice::<u8>()?;
-        let shape = self.layout.of_codes(input.shape());
+        let shape = self.layout.moved(input.shape(), <[_]>::rotate_right);
         let vectors = Vectors::detect();
-        let ImageSize { pixels, channels } = ImageSize::of(input.shape());
+        let (pixels, channels) = pixels_and_channels(input.shape());
         let work = cost::ELEMENT.of(codes.len());
         filled_output("Dequantize", &shape, |numbers| {
             if self.layout == CodeLayout::ChannelsLast && pixels > 1 && channels > 1 {
@@ -375,7 +345,7 @@ impl Dequantize {
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         let data = expect_data("Dequantize", DatumType::U8, inputs)?;
-        Ok(f32::fact(self.layout.of_codes(&data.shape)))
+        Ok(f32::fact(self.layout.moved(&data.shape, <[_]>::rotate_right)))
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct QuantizedConvolution {
 
 impl LayerDescription {
     /// Why these codes cannot be multiplied, if they cannot.
-    pub fn refusal(&self) -> Option<String> {
+    fn refusal(&self) -> Option<String> {
         let rank = self.spec.rank();
         if rank > 3 {
             return Some(format!("it has {rank} spatial axes, but must have 3 or fewer"));
@@ -95,16 +95,14 @@ impl LayerDescription {
 }
 
 impl QuantizedConvolution {
-    /// Packs a convolution for this machine.
-    ///
-    /// # Errors
-    ///
-    /// It is refused (see [`LayerDescription::refusal`]), or the sizes of its parts differ.
-    pub fn new(description: &LayerDescription) -> TractResult<QuantizedConvolution> {
+    /// Packs a convolution for this machine, or says why its codes cannot be multiplied.
+    pub fn new(
+        description: &LayerDescription,
+    ) -> TractResult<Result<QuantizedConvolution, String>> {
         let LayerDescription { spec, group, data, scales, activation, output, addition, .. } =
             description;
         if let Some(reason) = description.refusal() {
-            bail!("QuantizedConvolution: {reason}")
+            return Ok(Err(reason));
         }
         let kernel: usize = spec.kernel_shape.iter().product();
         let depth = description.depth();
@@ -178,10 +176,8 @@ impl QuantizedConvolution {
             epilogue,
             datum_type: if last.is_some() { DatumType::U8 } else { DatumType::F32 },
         };
-        Ok(QuantizedConvolution {
-            of: of.into(),
-            text: format!("{spec:?}, group: {group}, {activation:?}, {plus}{text}"),
-        })
+        let text = format!("{spec:?}, group: {group}, {activation:?}, {plus}{text}");
+        Ok(Ok(QuantizedConvolution { of: of.into(), text }))
     }
 
     /// How many inputs it has.

@@ -4,9 +4,9 @@
 //! follow each other in a line share columns: with a stride of 1, each has one that the pixel before it had not. Where a pixel has
 //! few channels, vectors have those of several neighbours, which are as if they were one pixel of so many channels.
 
-use super::finish::{Epilogue, TileSums};
+use super::finish::TileSums;
 use super::vectors::{CodeLanes, Codes, TapLanes, channel_of_lane, load_sums};
-use crate::convolution::{ChannelsLastWindow, DepthwiseRows, MOST_ROWS, OutputRows, TilePlace};
+use crate::convolution::{DepthwiseRows, MOST_ROWS, TilePlace};
 use crate::isa::{Instructions, On, with_isa};
 use crate::product::row_panels;
 use crate::window::Window;
@@ -99,41 +99,26 @@ impl DepthwiseKernels {
 }
 
 /// Computes some pixels.
-pub(super) fn multiply_rows(kernels: &DepthwiseKernels, rows: DepthwiseRows<Codes>) {
-    let DepthwiseRows { bytes, padding, window, first, pixels, epilogue, mut output } = rows;
+pub(super) fn multiply_rows(kernels: &DepthwiseKernels, mut rows: DepthwiseRows<Codes>) {
     let together = kernels.together;
     let mut begin = 0;
-    while begin < pixels {
-        let most = if together == 1 { MOST_ROWS } else { window.line(first + begin)[2] };
-        let count = most.min(pixels - begin);
-        let mut task = DepthwiseTask {
-            codes: bytes,
-            padding,
-            window,
-            first: first + begin,
-            pixels: count,
-            kernels,
-            epilogue,
-            output: output.skip_rows(begin).with_rows_joined(together),
-        };
-        task.multiply();
-        begin += count;
+    while begin < rows.pixels {
+        let first = rows.first + begin;
+        let most = if together == 1 { MOST_ROWS } else { rows.window.line(first)[2] };
+        let pixels = most.min(rows.pixels - begin);
+        let output = rows.output.skip_rows(begin).with_rows_joined(together);
+        let mut task =
+            DepthwiseTask { kernels, rows: DepthwiseRows { first, pixels, output, ..rows } };
+        with_isa!(kernels.instructions, isa => task.multiply_on(isa));
+        begin += pixels;
     }
 }
 
 /// A task of a depthwise convolution: some pixels. If several are computed together, they are those of one line, and so many
 /// rows of the output are one.
-pub(crate) struct DepthwiseTask<'a> {
-    pub codes: &'a [u8],
-    /// The zero point of each channel, of all pixels that are computed together.
-    pub padding: &'a [u8],
-    pub window: &'a ChannelsLastWindow,
-    /// The first pixel.
-    pub first: usize,
-    pub pixels: usize,
-    pub kernels: &'a DepthwiseKernels,
-    pub epilogue: &'a Epilogue,
-    pub output: OutputRows<'a>,
+struct DepthwiseTask<'a> {
+    kernels: &'a DepthwiseKernels,
+    rows: DepthwiseRows<'a, Codes>,
 }
 
 /// Some pixels of a line of the output.
@@ -174,10 +159,6 @@ const PIXELS: usize = 4;
 
 impl<'a> DepthwiseTask<'a> {
     /// Computes all pixels.
-    pub fn multiply(&mut self) {
-        with_isa!(self.kernels.instructions, isa => self.multiply_on(isa));
-    }
-
     fn multiply_on<L: TapLanes<T, N>, const T: usize, const N: usize>(&mut self, lanes: L) {
         let blocks = self.kernels.channels.div_ceil(T * N);
         for line in &self.lines() {
@@ -209,33 +190,32 @@ impl<'a> DepthwiseTask<'a> {
 
     /// How many columns of a pixel the pixel before it in a line has not.
     fn new_columns(&self) -> usize {
-        let (columns, dilation) = (self.kernels.columns, self.window.of.dilations[2]);
-        let stride = self.window.of.strides[2] * self.kernels.together;
+        let Window { strides, dilations, .. } = &self.rows.window.of;
+        let (columns, dilation) = (self.kernels.columns, dilations[2]);
+        let stride = strides[2] * self.kernels.together;
         if stride.is_multiple_of(dilation) { columns.min(stride / dilation) } else { columns }
     }
 
     /// The pixels of each line of the output.
     fn lines(&self) -> Vec<OutputLine<'a>> {
         let (mut lines, mut first) = (vec![], 0);
-        let window = self.window;
+        let DepthwiseRows { bytes, padding, window, pixels: all_pixels, .. } = self.rows;
         let Window { strides, dilations, pads, input, .. } = &window.of;
         let together = self.kernels.together;
         let channels = self.kernels.channels / together;
         let taps = self.shape()[1] * self.kernels.instructions.taps_at_once();
-        let padding = ImageLine { codes: self.padding, stride: 0 };
+        let padding = ImageLine { codes: padding, stride: 0 };
         let mut starts = vec![];
-        while first < self.pixels {
-            let [line, begin, left] = window.line(self.first + first);
+        while first < all_pixels {
+            let [line, begin, left] = window.line(self.rows.first + first);
             window.lines(line, &mut starts);
             let row = |start: &Option<usize>| match start {
-                Some(start) => {
-                    ImageLine { codes: &self.codes[start * channels..], stride: channels }
-                }
+                Some(start) => ImageLine { codes: &bytes[start * channels..], stride: channels },
                 None => padding,
             };
             let mut rows: Vec<ImageLine> = starts.iter().map(row).collect();
             rows.resize(taps, rows[rows.len() - 1]);
-            let pixels = left.min(self.pixels - first);
+            let pixels = left.min(all_pixels - first);
             lines.push(OutputLine {
                 first: first / together,
                 pixels: pixels.div_ceil(together),
@@ -263,7 +243,7 @@ impl<'a> DepthwiseTask<'a> {
         first: usize,
         pixel: usize,
     ) {
-        let is_whole = (pixel + count) * self.kernels.together <= self.pixels;
+        let is_whole = (pixel + count) * self.kernels.together <= self.rows.pixels;
         if count == PIXELS && is_whole {
             return self.finish_pixels(lanes, sums, first, pixel);
         }
@@ -291,7 +271,7 @@ impl<'a> DepthwiseTask<'a> {
         let there = match together {
             1 => channels,
             // They are one block. The last pixel of a task may have fewer channels.
-            _ => (self.pixels - pixel * together).min(together) * (channels / together),
+            _ => (self.rows.pixels - pixel * together).min(together) * (channels / together),
         };
         let channel = first * T * N;
         let width = (there - channel).min(V * N);
@@ -311,9 +291,9 @@ impl<'a> DepthwiseTask<'a> {
         width: usize,
         first_row: usize,
     ) {
-        let output = &mut self.output;
+        let DepthwiseRows { epilogue, output, .. } = &mut self.rows;
         let at = TilePlace { channel, width, first_row };
-        TileSums { epilogue: self.epilogue, sums, at, output }.finish(lanes);
+        TileSums { epilogue, sums, at, output }.finish(lanes);
     }
 
     /// The weights of some blocks, each of so many groups of taps, and what their sums begin with.

@@ -70,16 +70,15 @@ impl FakeQuantize {
         let mut shapes: TVec<&[usize]> = limits.iter().map(|limit| limit.shape()).collect();
         shapes.push(x.shape());
         let shape = multi_broadcast(&shapes)?;
+        let differs = |axis: &usize| {
+            limits.iter().any(|limit| limit.shape().get(*axis).is_some_and(|size| *size != 1))
+        };
+        let mut axes = (0..shape.len()).filter(differs);
+        let (axis, other) = (axes.next(), axes.next());
         // Limits of one axis, or of none: how many neighbours have the same ones.
-        let axis = limits.iter().map(|limit| axis_of(limit.shape())).collect::<Option<Vec<_>>>();
-        let axes = axis.map(|axes| axes.into_iter().flatten().collect::<Vec<usize>>());
-        let axis = axes.filter(|axes| axes.windows(2).all(|pair| pair[0] == pair[1]));
-        if let Some(axis) = axis
-            && *x.shape() == *shape
-        {
-            let first = axis.first().copied();
-            let same = extent(&shape[first.map_or(0, |axis| axis + 1)..]);
-            let channels = first.map_or(1, |axis| shape[axis]);
+        if other.is_none() && *x.shape() == *shape {
+            let same = extent(&shape[axis.map_or(0, |axis| axis + 1)..]);
+            let channels = axis.map_or(1, |axis| shape[axis]);
             return self.with_limits_of_an_axis(&x, &limits, channels, same);
         }
         check_volume("FakeQuantize", DatumType::F32, &shape)?;
@@ -94,16 +93,7 @@ impl FakeQuantize {
             .for_each(|y, x, il, ih, ol, oh| *y = self.number(*x, [*il, *ih, *ol, *oh]));
         Ok(output)
     }
-}
 
-/// The axis along which limits differ, if it is one or none.
-fn axis_of(shape: &[usize]) -> Option<Option<usize>> {
-    let mut axes = (0..shape.len()).filter(|axis| shape[*axis] != 1);
-    let axis = axes.next();
-    axes.next().is_none().then_some(axis)
-}
-
-impl FakeQuantize {
     /// Of so many neighbours each, which have the limits of one channel after the other.
     fn with_limits_of_an_axis(
         &self,

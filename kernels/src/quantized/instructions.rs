@@ -71,21 +71,13 @@ impl Instructions {
     /// registers of more sums.
     pub(super) fn format_of(self, weights: UnpackedFilters) -> FilterFormat {
         let tile = match self {
-            Instructions::Portable(_) => [4, 2],
+            _ if self.has_tiles() => [8, 2],
+            _ if self.lanes() == 16 => [8, 3],
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx2(_) | Instructions::AvxVnni(_) => [6, 2],
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512(_) | Instructions::Avx512Vnni(_) | Instructions::Avx512Bf16(_) => {
-                [8, 3]
-            }
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Amx(_) => [8, 2],
-            #[cfg(target_arch = "aarch64")]
-            Instructions::Neon(_) => [4, 2],
             #[cfg(target_arch = "aarch64")]
             Instructions::NeonDot(_) => [6, 2],
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Instructions::Simd128(_) => [4, 2],
+            _ => [4, 2],
         };
         let bytes_of_step = if self.widens(weights) { 2 } else { 4 };
         FilterFormat { bytes_of_step, tile, has_tiles: self.has_tiles() }

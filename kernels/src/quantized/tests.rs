@@ -221,6 +221,7 @@ impl LayerCase {
                 output: output.cloned(),
                 addition: addition.cloned(),
             })
+            .unwrap()
             .unwrap();
             let mut inputs = tvec!(data.clone().into_tvalue());
             if addition.is_some() {
@@ -347,6 +348,7 @@ fn few_codes_differ_from_exact_arithmetic() {
                     addition: None,
                     output: Some(output.clone()),
                 })
+                .unwrap()
                 .unwrap();
                 let inputs = tvec!(data.clone().into_tvalue());
                 let found = op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0);
@@ -405,6 +407,7 @@ fn swish_of_any_number() {
             addition: None,
             output: None,
         })
+        .unwrap()
         .unwrap();
         let found =
             op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into_tvalue())).unwrap();

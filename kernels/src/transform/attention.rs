@@ -11,7 +11,7 @@ use super::chain::Chain;
 use super::contraction::contraction;
 use super::found::{Found, is_binary, uniform};
 use super::fully_connected::constant_matrix;
-use super::rule::{Rewrite, Session, refuse, refuse_if};
+use super::rule::{Rewrite, Session, or_refuse, refuse_if};
 use crate::attention::{AddendOfKept, Attention};
 
 /// What is between the scores and their product with the values.
@@ -162,18 +162,15 @@ pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -
     let mut chain = Chain::new(model, node);
     rule_if_some!(between = between(&mut chain)?);
     refuse_if!(constant_matrix(model, node)?.is_some(), "its keys are a constant matrix");
-    let Some(scores) = contraction(session, model, node)? else {
-        refuse!("its scores must be a product of matrices");
-    };
+    let scores = contraction(session, model, node)?;
+    let scores = or_refuse!(scores.ok_or("its scores must be a product of matrices"));
     // The second product has another shape.
     let shape = chain.last().outputs[0].fact.shape.clone();
-    let Some(next) = chain.next()? else {
-        refuse!("the softmax must have one use, a product");
-    };
+    let next = or_refuse!(chain.next()?.ok_or("the softmax must have one use, a product"));
     let product = contraction(session, model, next.node)?;
-    let Some(product) = product.filter(|product| product.left == next.slot) else {
-        refuse!("what follows the softmax must be a product of it and the values");
-    };
+    let product = product.filter(|product| product.left == next.slot);
+    let reason = "what follows the softmax must be a product of it and the values";
+    let product = or_refuse!(product.ok_or(reason));
     let values = next.node.inputs[product.right];
     let fact = model.outlet_fact(values)?;
     refuse_if!(
@@ -181,9 +178,9 @@ pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -
         "the softmax and the values have shapes that are broadcast"
     );
     let has_sink = between.sink.is_some();
-    let Some(attention) = Attention::new(scores, between.scale, product, has_sink, &shape) else {
-        refuse!("the rows, the columns and the batches of both products must be the same");
-    };
+    let attention = Attention::new(scores, between.scale, product, has_sink, &shape);
+    let reason = "the rows, the columns and the batches of both products must be the same";
+    let attention = or_refuse!(attention.ok_or(reason));
     chain.push(next.node);
     let mut patch = TypedModelPatch::default();
     let mut inputs = patch.taps(model, &node.inputs)?;

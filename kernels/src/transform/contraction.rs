@@ -4,7 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
 
 use super::found::{Found, is_single};
-use super::rule::{Rewrite, Session, refuse, refuse_if};
+use super::rule::{Rewrite, Session, or_refuse, refuse_if};
 use crate::contraction::{BatchAxis, Contraction};
 
 /// The product of a node, if it is one that this crate's operator computes.
@@ -30,11 +30,9 @@ pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -
     /// packs them once.
     const LEAST: usize = 64;
     rule_if!(node.op_is::<EinSum>());
-    let Some(product) = contraction(session, model, node)? else {
-        refuse!(
-            "it must be a product of two matrices of type F32, or of many, whose rows are read in vectors"
-        )
-    };
+    let product = contraction(session, model, node)?;
+    let reason = "it must be a product of two matrices of type F32, or of many, whose rows are read in vectors";
+    let product = or_refuse!(product.ok_or(reason));
     let left = model.outlet_fact(node.inputs[product.left])?;
     let right = model.outlet_fact(node.inputs[product.right])?;
     let has_many = |factor: &TypedFact, axis: fn(&BatchAxis) -> Option<usize>| {

@@ -5,7 +5,7 @@ use tract_core::ops::einsum::EinSum;
 
 use super::chain::Chain;
 use super::found::{Found, constant, dims, labels};
-use super::rule::{Rewrite, Session, or_refuse, refuse, refuse_if, refuse_unless_f32};
+use super::rule::{Rewrite, Session, or_refuse, refuse_if, refuse_unless_f32};
 use crate::compressed::{CompressedMatrix, DequantizedConst, Format};
 use crate::fully_connected::FullyConnected;
 use crate::product::activation::Activation;
@@ -175,9 +175,8 @@ pub(super) fn rewrite_compressed(
         Some((slot, model.node(input.node).op_as::<DequantizedConst>()?))
     };
     rule_if_some!((slot, constant) = [1, 0].into_iter().find_map(constant));
-    let Some(axes) = GemmAxes::of(op, slot) else {
-        refuse!("it must be a product of rows of data and a matrix");
-    };
+    let axes = GemmAxes::of(op, slot);
+    let axes = or_refuse!(axes.ok_or("it must be a product of rows of data and a matrix"));
     refuse_if!(!axes.transposed, "the rows of its weights must be what is summed");
     let layer = or_refuse!(Layer::of(model, node, axes, constant.shape())?);
     let matrix = or_refuse!(CompressedMatrix::new(constant, layer.width())?);

@@ -4,7 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::nn::resize::{self, NearestUpsample};
 
 use super::found::{Found, constant};
-use super::rule::{Rewrite, Session, refuse, refuse_if};
+use super::rule::{Rewrite, Session, or_refuse, refuse, refuse_if};
 use crate::resize::{ResizeAxes, ResizedAxis, Taps};
 
 /// The taps of an axis are computed when the model is transformed, so there must be memory for them.
@@ -19,9 +19,8 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
     refuse_if!(data.datum_type != DatumType::F32, "its data is of type {:?}", data.datum_type);
     let scales = match resize.and_then(|op| op.optional_scales_input) {
         Some(input) => {
-            let Some(scales) = constant(model, node.inputs[input])? else {
-                refuse!("its scales are no constant");
-            };
+            let scales = constant(model, node.inputs[input])?;
+            let scales = or_refuse!(scales.ok_or("its scales are no constant"));
             scales.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec()
         }
         None => vec![],

@@ -87,42 +87,12 @@ fn channel_axis(layout: CodeLayout, rank: usize) -> usize {
     }
 }
 
-/// Numbers or codes, in the layouts that are there.
-#[derive(Debug, Clone, Copy, Default)]
-struct OutletLayouts {
-    /// With the axes of the model.
-    of_model: Option<OutletId>,
-    /// With the channels last, which the model has second.
-    channels_last: Option<OutletId>,
-}
-
-impl OutletLayouts {
-    fn of(outlet: OutletId, layout: CodeLayout) -> OutletLayouts {
-        let mut layouts = OutletLayouts::default();
-        *layouts.in_layout(layout) = Some(outlet);
-        layouts
-    }
-
-    fn in_layout(&mut self, layout: CodeLayout) -> &mut Option<OutletId> {
-        match layout {
-            AsNumbers => &mut self.of_model,
-            ChannelsLast => &mut self.channels_last,
-        }
-    }
-
-    /// An outlet that is there, and its layout.
-    fn any(self) -> TractResult<(OutletId, CodeLayout)> {
-        let of_model = self.of_model.map(|outlet| (outlet, AsNumbers));
-        let any = self.channels_last.map(|outlet| (outlet, ChannelsLast)).or(of_model);
-        any.context("a value has levels, but no codes")
-    }
-}
-
-/// The forms of a value.
+/// The forms of a value: its numbers and its codes, for each [`CodeLayout`] in which they are there. In that of the numbers they have the
+/// axes of the model, and otherwise the channels last, which the model has second.
 #[derive(Debug, Clone, Default)]
 struct QuantizedForms {
-    numbers: OutletLayouts,
-    codes: OutletLayouts,
+    numbers: [Option<OutletId>; 2],
+    codes: [Option<OutletId>; 2],
     /// What the codes stand for. Channels that differ are the last axis of the codes.
     levels: Option<Arc<Levels>>,
 }
@@ -130,16 +100,21 @@ struct QuantizedForms {
 impl QuantizedForms {
     /// The forms of an operator's output: codes of levels, or numbers, in one layout.
     fn of(outlet: OutletId, levels: Option<Arc<Levels>>, layout: CodeLayout) -> QuantizedForms {
-        let (layouts, none) = (OutletLayouts::of(outlet, layout), OutletLayouts::default());
-        match levels {
-            Some(_) => QuantizedForms { numbers: none, codes: layouts, levels },
-            None => QuantizedForms { numbers: layouts, codes: none, levels },
-        }
+        let mut forms = QuantizedForms { levels, ..QuantizedForms::default() };
+        let layouts = if forms.levels.is_some() { &mut forms.codes } else { &mut forms.numbers };
+        layouts[layout as usize] = Some(outlet);
+        forms
+    }
+
+    /// Codes that are there, and their layout.
+    fn any_codes(&self) -> TractResult<(OutletId, CodeLayout)> {
+        let codes = [ChannelsLast, AsNumbers].map(|it| Some((self.codes[it as usize]?, it)));
+        codes.into_iter().flatten().next().context("a value has levels, but no codes")
     }
 
     /// The layout of the codes of a tensor of so many axes that needs no move, if one is there.
     fn layout_of_codes(&self, rank: usize) -> CodeLayout {
-        match self.codes.channels_last.is_some() && rank > 2 {
+        match self.codes[ChannelsLast as usize].is_some() && rank > 2 {
             true => ChannelsLast,
             false => AsNumbers,
         }
@@ -175,19 +150,19 @@ impl<'a> QuantizedTranslation<'a> {
     /// A value as numbers, as the model has them.
     fn numbers(&mut self, outlet: OutletId) -> TractResult<OutletId> {
         let mut value = self.model.value(outlet)?;
-        if let Some(numbers) = value.numbers.of_model {
+        if let Some(numbers) = value.numbers[AsNumbers as usize] {
             return Ok(numbers);
         }
         let name = self.source.node(outlet.node).name.clone();
-        let numbers = if let Some(last) = value.numbers.channels_last {
+        let numbers = if let Some(last) = value.numbers[ChannelsLast as usize] {
             let axis = self.rank(outlet)? - 1;
             self.wire(&format!("{name}.channels"), AxisOp::Move(axis, 1), &[last])?
         } else {
             let levels = value.levels.clone().context("codes have levels")?;
-            let (codes, layout) = value.codes.any()?;
+            let (codes, layout) = value.any_codes()?;
             self.wire(&format!("{name}.numbers"), Dequantize { levels, layout }, &[codes])?
         };
-        value.numbers.of_model = Some(numbers);
+        value.numbers[AsNumbers as usize] = Some(numbers);
         self.model.values.insert(outlet, value);
         Ok(numbers)
     }
@@ -196,10 +171,10 @@ impl<'a> QuantizedTranslation<'a> {
     fn codes(&mut self, outlet: OutletId, layout: CodeLayout) -> Found<(OutletId, Arc<Levels>)> {
         let mut value = self.model.value(outlet)?;
         rule_if_some!(levels = value.levels.clone());
-        if let Some(codes) = *value.codes.in_layout(layout) {
+        if let Some(codes) = value.codes[layout as usize] {
             return Ok(Some((codes, levels)));
         }
-        let (other, other_layout) = value.codes.any()?;
+        let (other, other_layout) = value.any_codes()?;
         let rank = self.rank(outlet)?;
         let codes = if rank <= 2 {
             other
@@ -209,7 +184,7 @@ impl<'a> QuantizedTranslation<'a> {
             let (from, to) = (channel_axis(layout, rank), channel_axis(other_layout, rank));
             self.wire(&name, AxisOp::Move(from, to), &[other])?
         };
-        *value.codes.in_layout(layout) = Some(codes);
+        value.codes[layout as usize] = Some(codes);
         self.model.values.insert(outlet, value);
         Ok(Some((codes, levels)))
     }

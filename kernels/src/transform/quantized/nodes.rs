@@ -67,9 +67,7 @@ impl<'a> QuantizedTranslation<'a> {
         );
         let (mut axis, mut limits) = (None, vec![]);
         for input in &node.inputs[1..] {
-            let Some(limit) = self.constant(*input)? else {
-                refuse!("its limits are no constants");
-            };
+            let limit = or_refuse!(self.constant(*input)?.ok_or("its limits are no constants"));
             for (place, size) in limit.shape().iter().enumerate() {
                 refuse_if!(
                     *size != 1 && *axis.get_or_insert(place) != place,
@@ -87,9 +85,8 @@ impl<'a> QuantizedTranslation<'a> {
             let limits: Vec<f32> = limits.iter().filter_map(of_channel).collect();
             limits.try_into().ok()
         });
-        let Some(limits) = limits.collect::<Option<Vec<[f32; 4]>>>() else {
-            refuse!("its limits have different sizes");
-        };
+        let limits: Option<Vec<[f32; 4]>> = limits.collect();
+        let limits = or_refuse!(limits.ok_or("its limits have different sizes"));
         Ok(match Levels::of_fake_quantize(op.levels, &limits) {
             Some(levels) if levels.are_the_same() => Ok((levels, None)),
             Some(levels) => Ok((levels, axis)),
@@ -144,7 +141,8 @@ impl<'a> QuantizedTranslation<'a> {
         let value = self.model.value(node.inputs[0])?;
         let is_last = axis.is_none_or(|axis| axis == rank - 1);
         let is_second = axis.is_none_or(|axis| axis == 1);
-        let prefers_second = value.numbers.channels_last.is_some() || self.feeds_windows(node);
+        let prefers_second =
+            value.numbers[ChannelsLast as usize].is_some() || self.feeds_windows(node);
         let layout = match () {
             () if is_second && (prefers_second || !is_last) && rank > 2 => ChannelsLast,
             () if is_last => AsNumbers,
@@ -162,15 +160,18 @@ impl<'a> QuantizedTranslation<'a> {
             self.done.insert(node.id);
             return Ok(Some(Translated::Moved));
         }
-        let before = value.levels.filter(|before| before.are_the_same() && levels.are_the_same());
+        let before =
+            value.levels.clone().filter(|before| before.are_the_same() && levels.are_the_same());
         if let Some(from) = before {
-            let (codes, layout) = value.codes.any()?;
+            let (codes, layout) = value.any_codes()?;
             let op = Requantize::new(from, levels.clone());
             return self.replace(&chain, op, &[codes], Some(levels), layout);
         }
         // Compared with the numbers that the operator reads.
         let (mut compared, mut factors) = (layout, None);
-        let numbers = if let (ChannelsLast, Some(numbers)) = (layout, value.numbers.channels_last) {
+        let numbers = if let (ChannelsLast, Some(numbers)) =
+            (layout, value.numbers[layout as usize])
+        {
             compared = AsNumbers;
             numbers
         } else if let (AsNumbers, Some((before, constants))) = (layout, self.factors_before(node)?)
@@ -282,9 +283,9 @@ impl<'a> QuantizedTranslation<'a> {
         upsampled: Option<(Upsampling, PhaseGroup)>,
     ) -> Found<Translated> {
         let layout = if spec.rank() > 0 { ChannelsLast } else { AsNumbers };
-        let Some(mut scales) = weights.scales(bias) else {
-            refuse!("the scales of its weights are not those of output channels");
-        };
+        let scales = weights.scales(bias);
+        let mut scales =
+            or_refuse!(scales.ok_or("the scales of its weights are not those of output channels"));
         let Some((codes, data)) = self.codes(node.inputs[0], layout)? else {
             refuse!("its data has other levels for each index of an axis that is not the channels");
         };
@@ -322,10 +323,7 @@ impl<'a> QuantizedTranslation<'a> {
             output,
             addition,
         };
-        if let Some(reason) = description.refusal() {
-            refuse!("{reason}");
-        }
-        let op = QuantizedConvolution::new(&description)?;
+        let op = or_refuse!(QuantizedConvolution::new(&description)?);
         let Some((upsampling, _)) = upsampled else {
             let inputs: TVec<OutletId> = [codes].into_iter().chain(others).collect();
             return self.replace(&chain, op, &inputs, last, layout);
@@ -494,7 +492,7 @@ impl<'a> QuantizedTranslation<'a> {
     fn function(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if_some!(data = self.operand(node)?);
         let value = self.model.value(node.inputs[data])?;
-        rule_if_some!(from = value.levels.filter(|levels| levels.are_the_same()));
+        rule_if_some!(from = value.levels.clone().filter(|levels| levels.are_the_same()));
         let mut chain = Chain::new(self.source, node);
         let mut shape = vec![1; self.rank(node.inputs[data])?];
         rule_if_some!(last = shape.last_mut());
@@ -515,7 +513,7 @@ impl<'a> QuantizedTranslation<'a> {
         chain.push(next);
         let results = numbers.try_as_plain_ram()?;
         let results: &[f32; 256] = results.as_slice::<f32>()?.try_into()?;
-        let (codes, layout) = value.codes.any()?;
+        let (codes, layout) = value.any_codes()?;
         let op = Requantize::of_function(from, to.clone(), results);
         self.replace(&chain, op, &[codes], Some(to), layout)
     }
@@ -564,9 +562,8 @@ impl<'a> QuantizedTranslation<'a> {
         let mode = match &op.mode {
             PadMode::Constant(number) => {
                 let number = number.cast_to_scalar::<f32>()?;
-                let Some(code) = levels.exact_code(number) else {
-                    refuse!("there is no code for {number}");
-                };
+                let code = levels.exact_code(number);
+                let code = or_refuse!(code.ok_or(format!("there is no code for {number}")));
                 PadMode::Constant(tensor0(code).into_arc_tensor())
             }
             mode => mode.clone(),
@@ -593,7 +590,7 @@ impl<'a> QuantizedTranslation<'a> {
         let are_the_same = values.iter().all(|value| value.levels.as_ref() == Some(&levels));
         let stay = levels.are_the_same() || is_check;
         rule_if!(are_the_same && stay && node.outputs.len() == 1);
-        let all_last = values.iter().all(|value| value.codes.channels_last.is_some());
+        let all_last = values.iter().all(|value| value.codes[ChannelsLast as usize].is_some());
         if all_last && let Some(moved) = self.shuffle(node, &levels)? {
             return Ok(Some(moved));
         }
@@ -628,8 +625,8 @@ impl<'a> QuantizedTranslation<'a> {
     /// A check of numbers that have the channels last: so have those that it gives.
     fn check_of_numbers(&mut self, node: &'a TypedNode) -> Found<Translated> {
         let value = self.model.value(node.inputs[0])?;
-        rule_if!(value.numbers.of_model.is_none());
-        rule_if_some!(numbers = value.numbers.channels_last);
+        rule_if!(value.numbers[AsNumbers as usize].is_none());
+        rule_if_some!(numbers = value.numbers[ChannelsLast as usize]);
         rule_if_some!(op = with_channels_last(self.source, node)?);
         self.replace(&Chain::new(self.source, node), op, &[numbers], None, ChannelsLast)?;
         Ok(Some(Translated::Moved))
