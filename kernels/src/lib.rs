@@ -23,7 +23,8 @@
 //!
 //! # How it is built
 //!
-//! A model passes through `transform/`, and what it puts there runs in the others. Each row imports from those below it alone.
+//! A model passes through `transform/`, and what it puts there runs in the others. A file or folder imports from the rows below its own;
+//! within `transform/`, files name each other.
 //!
 //! | file | what it decides |
 //! |---|---|
@@ -66,18 +67,21 @@
 //! | word | what it is here | where |
 //! |---|---|---|
 //! | GEMM | `C = A B`; GEMV where `A` is one row | `PackedGemm`, `GemmBlock`, `Gemv` in `product/` |
-//! | operands A and B | the left and the right factor of a GEMM | `OperandA`, `PackedB` in `product/panels.rs` |
+//! | operands A and B | the left and the right factor of a GEMM | `OperandA`, `PackedB` in `product/panels.rs`; `Im2rowBytes`, `PackedFilters` in `convolution/` |
 //! | element | what operands consist of: a number in single precision, or two steps of a sum in bf16 | `Element` in `product/element.rs` |
 //! | packing | copying an operand into the order in which it is read | `pack` of both, `PackedFilters::pack` in `convolution/product.rs` |
 //! | panel | rows of A, or columns of B, that are packed together | `product/panels.rs` |
-//! | tile | sums of C that stay in registers; bytes in a register of AMX; words that meet digits | `Tile` in `product/panels.rs`, `quantized/amx.rs`, `DigitTile` in `compressed/nibbles/` |
-//! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `sums_of_tile` in `product/avx512.rs`, `DotTile` in `convolution/product.rs` |
+//! | tile | sums of C that stay in registers; bytes in a register of AMX; the digits that words of codes meet | `Tile` in `product/panels.rs`, `quantized/amx.rs`, `DigitTile` in `compressed/nibbles/` |
+//! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `sums_of_tile` in `product/avx512.rs`, `DotTile` in `convolution/product.rs`, `multiply_block` in `quantized/amx.rs` |
 //! | part, task | what a thread takes of shared work; the piece of it that is computed at once | `GemmTask`, `DepthwiseTask`, `FewRowsTask`, … |
+//! | share | the rows and columns of a GEMM that are one part | `Shares` in `product/shares.rs`; `Division` in `threads/` for other work |
 //! | epilogue | what is done with sums before they are written | `Epilogue` in `quantized/finish.rs`, `finish` in `product/kernel.rs`, `convolution/singles.rs` and `compressed/product.rs` |
 //! | lane | an element of a vector of the processor | [`Vectors`], `Lanes` in `isa/` |
 //! | proof | a value that there is only where the processor has some instructions | `Isa` in `isa/`, `Avx2`, `Avx512`, … |
 //! | im2row addresses | where each tap of each row of A is in memory | `Im2rowAddresses` in `convolution/rows.rs` |
 //! | tap | a place of a kernel, or of what is interpolated, with its weights; a row of places that are neighbours in memory | `UnpackedFilters` in `convolution/product.rs`, [`Taps`] |
+//! | number, word | what a code stands for, in single precision; four bytes of codes, or of sums, in a lane | |
+//! | row | of a GEMM: a pixel of the output, or a token; of compressed weights: a column of the output | `CompressedMatrix` in `compressed/matrix.rs` |
 //! | code | a few bits that stand for a number, also a float of 16 bits | `Levels` in `quantized/levels.rs`, [`Format`] |
 //! | levels | the numbers that the codes of quantised data stand for | `Levels` in `quantized/levels.rs` |
 //! | step | codes, or one element, of each row or column that are multiplied at once | `PackedFilters` in `convolution/product.rs` |

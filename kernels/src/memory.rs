@@ -283,7 +283,7 @@ pub(crate) fn filled_output<T: Datum + Pod>(
     filled_output_dt(operator, T::datum_type(), shape, fill)
 }
 
-/// As [`filled_output`], of a type that is known at run time. `T` has the size of an element.
+/// As [`filled_output`], of a type that is known at run time. `T` is what its memory is written as: elements of that size, or bytes.
 pub(crate) fn filled_output_dt<T: Pod>(
     operator: &str,
     dt: DatumType,

@@ -33,7 +33,9 @@ fn main() -> TractResult<()> {
         };
         let answer = model.run(tvec!(input.into())).and_then(|outputs| {
             if only_shapes {
-                return Ok(json!({"shapes": outputs.iter().map(|it| it.shape()).collect::<Vec<_>>()}));
+                return Ok(
+                    json!({"shapes": outputs.iter().map(|it| it.shape()).collect::<Vec<_>>()}),
+                );
             }
             let outputs = outputs.iter().map(|it| as_json(it)).collect::<TractResult<Vec<_>>>()?;
             Ok(json!({"outputs": outputs}))

@@ -1,9 +1,11 @@
 //! Products with a constant matrix that stays compressed: floats of 16 bits, or integers of 8 or 4 bits with a scale, and
 //! perhaps a zero point, for each row of the matrix or for each group of neighbours in a row.
 //!
-//! The codes are read as the file has them, a row for each column of the result, and become numbers in registers. Products are those of
-//! single precision, unless [`Precision::Dynamic`] or [`Precision::Bf16`] is asked for: nothing is rounded but products and sums, or what `digits.rs` says in
-//! their place.
+//! Who reads a model finds what is compressed, and puts it there as a [`DequantizedConst`]; the rule is in `transform/fully_connected.rs`.
+//!
+//! The codes are read as the file has them, a row for each column of the result. They become numbers in registers or in the cache, or are
+//! multiplied as integers. Results are as good as in single precision, unless [`Precision::Dynamic`] or [`Precision::Bf16`] is asked
+//! for: nothing is rounded but products and sums, or what `digits.rs` says in their place.
 //!
 //! * `constant.rs` has what a reader puts into a model;
 //! * `matrix.rs` says what is compressed how;
@@ -15,8 +17,7 @@
 //! * `dynamic.rs` multiplies many rows that may be rounded to bytes;
 //! * `unpack.rs` makes numbers of codes;
 //! * `product.rs` chooses one of these for few rows of data, and multiplies many: panels of the matrix become numbers in the cache, and
-//!   meet
-//!   all rows there.
+//!   meet all rows there.
 
 #[cfg(target_arch = "x86_64")]
 mod bytes;

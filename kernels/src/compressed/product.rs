@@ -25,13 +25,13 @@ use crate::product::{
 };
 use crate::threads::Division;
 
-/// With more rows of data, panels of the matrix become numbers first.
+/// With more rows of data, each panel of the matrix is unpacked once for all of them.
 pub(super) const FEW_ROWS: usize = 6;
 
 /// The most rows of the matrix that a task has.
 const ROWS_AT_ONCE: usize = 64;
 
-/// What rows of data may be rounded to. A few rows are never rounded.
+/// What many rows of data may be rounded to. Results of a few rows are always as good as in single precision.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum Precision {
     /// They are not rounded: products are as good as in single precision.

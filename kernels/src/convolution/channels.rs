@@ -360,7 +360,6 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
 
     /// One pixel anywhere.
     #[inline(always)]
-    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn single<L: ActivationLanes<N>>(&mut self, lanes: L, pixel: usize) {
         let DepthwiseRows { bytes, window, .. } = *self.rows;
         let data: &[f32] = cast_slice(bytes);
@@ -390,7 +389,6 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
 
     /// Writes some pixels.
     #[inline(always)]
-    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn finish<L: ActivationLanes<N>, const R: usize>(
         &mut self,
         lanes: L,

@@ -9,9 +9,10 @@ pub(crate) struct OutputRows<'a> {
     pub size: usize,
     /// The channel that each row begins with.
     pub first_channel: usize,
-    /// The residual: elements that are added, from the first channel of all on, and how far its rows are apart. None if nothing is
-    /// added.
+    /// The residual: elements that are added, from the first channel of all on, and how far its rows are apart. It is
+    /// empty if nothing is added.
     pub residual: &'a [u8],
+    /// How far rows of the residual are apart; `rows` know that of the output.
     pub stride: usize,
 }
 

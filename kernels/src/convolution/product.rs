@@ -16,7 +16,7 @@ use crate::isa::{Instructions, Lanes, On};
 use crate::memory::{Aligned, LINE, prefetch};
 use crate::product::row_panels;
 
-/// How many rows a task has at most, so that their elements stay in the caches for all weights.
+/// About how many rows a task has, so that their elements stay in the caches for all weights.
 pub(crate) const MOST_ROWS: usize = 96;
 
 /// The same where a matrix unit multiplies.

@@ -67,8 +67,8 @@ impl<L: DotCodes<W, N>, const W: usize, const N: usize> Dot<Codes, W, N> for L {
 }
 
 impl Instructions {
-    /// How codes of weights are packed. The tile is smaller than that of vectors without AMX, and where weights are widened: they need
-    /// registers of more sums.
+    /// How codes of weights are packed. With AMX, the tile of vectors is for the rows that a tile of AMX does not take; it has the width
+    /// of such a one.
     pub(super) fn format_of(self, weights: UnpackedFilters) -> FilterFormat {
         let tile = match self {
             _ if self.has_tiles() => [8, 2],
