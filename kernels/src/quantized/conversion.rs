@@ -73,6 +73,32 @@ fn pixels_and_channels(codes: &[usize]) -> (usize, usize) {
     }
 }
 
+/// The numbers of some pixels, whose channels differ and are last, become codes.
+struct RowsToCodes<'a> {
+    numbers: &'a [f32],
+    codes: &'a mut [u8],
+    /// What the numbers of each channel are multiplied by.
+    before: &'a [f32],
+    level: &'a [Level],
+    levels: &'a Levels,
+}
+
+impl WithSimd for RowsToCodes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let RowsToCodes { numbers, codes, before, level, levels } = self;
+        let channels = level.len();
+        for (codes, numbers) in codes.chunks_mut(channels).zip(numbers.chunks(channels)) {
+            let channels = before.iter().zip(level);
+            for ((code, number), (before, level)) in codes.iter_mut().zip(numbers).zip(channels) {
+                *code = levels.code(*level, number * before);
+            }
+        }
+    }
+}
+
 /// As [`load`].
 #[inline(always)]
 fn load_words<S: Simd>(simd: S, words: &[u32]) -> S::u32s {
@@ -221,23 +247,11 @@ impl Quantize {
                     },
                 );
             }
-            let level = &*levels.of_channels(channels);
+            let level = levels.of_channels(channels);
             let ones = vec![1.; if self.factors.is_none() { channels } else { 0 }];
-            let before = self.factors.as_ref().map_or(&*ones, |factors| factors);
-            return vectors.run(
-                #[inline(always)]
-                move || {
-                    let rows = codes.chunks_mut(channels).zip(numbers.chunks(channels));
-                    for (codes, numbers) in rows {
-                        let channels = before.iter().zip(level);
-                        for ((code, x), (before, level)) in
-                            codes.iter_mut().zip(numbers).zip(channels)
-                        {
-                            *code = levels.code(*level, x * before);
-                        }
-                    }
-                },
-            );
+            let before = self.factors.as_ref().map_or(&ones[..], |factors| &factors[..]);
+            vectors.run(RowsToCodes { numbers, codes, before, level: &level, levels });
+            return;
         }
         let level = levels.of_channels(channels);
         while !codes.is_empty() {

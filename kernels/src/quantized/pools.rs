@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
@@ -76,6 +77,25 @@ pub(crate) struct QuantizedSum {
     pub output: Option<Arc<Levels>>,
 }
 
+/// Adds the codes of some pixels.
+struct SumPixels<'a> {
+    codes: &'a [u8],
+    sums: &'a mut [u32],
+}
+
+impl WithSimd for SumPixels<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        for codes in self.codes.chunks_exact(self.sums.len()) {
+            for (sum, code) in self.sums.iter_mut().zip(codes) {
+                *sum += u32::from(*code);
+            }
+        }
+    }
+}
+
 /// The most pixels whose codes have a sum of 32 bits.
 const MOST_PIXELS: usize = 1 << 24;
 
@@ -107,17 +127,7 @@ impl QuantizedSum {
             for number in 0..images {
                 sums.fill(0);
                 let codes = &codes[number * image..][..image];
-                let sums = &mut sums;
-                Vectors::detect().run(
-                    #[inline(always)]
-                    || {
-                        for codes in codes.chunks_exact(channels) {
-                            for (sum, code) in sums.iter_mut().zip(codes) {
-                                *sum += u32::from(*code);
-                            }
-                        }
-                    },
-                );
+                Vectors::detect().run(SumPixels { codes, sums: &mut sums });
                 numbers.extend(sums.iter().enumerate().map(|(channel, sum)| {
                     let level = self.levels.of(channel);
                     (*sum as f32 * level.scale + pixels as f32 * level.low) * self.factor
