@@ -147,8 +147,11 @@ fn is_tame(model: &TypedModel, inputs: &[Tensor]) -> bool {
     tensors.all(|tensor| stages::all_floats(tensor, |it| it.abs() <= MOST_TAME))
 }
 
-/// Whether a model may be run with these inputs, and its work is bounded.
-pub fn is_small(model: &TypedModel, inputs: &[Tensor]) -> bool {
+/// An integer from here on may be too large a size.
+const LARGE_SIZE: i64 = 65;
+
+/// Whether a model may be run with these inputs, and its work is bounded, where integers from `large` on may be sizes that are not.
+pub fn is_small(model: &TypedModel, inputs: &[Tensor], large: i64) -> bool {
     let Ok(outlets) = model.input_outlets() else { return false };
     let mut symbols = SymbolValues::default();
     for (outlet, tensor) in outlets.iter().zip(inputs) {
@@ -173,17 +176,20 @@ pub fn is_small(model: &TypedModel, inputs: &[Tensor]) -> bool {
     };
     facts.clone().all(&mut is_small)
         && (is_known
-            || !facts.filter_map(|fact| fact.konst.as_deref()).chain(inputs).any(has_large_sizes))
+            || !facts
+                .filter_map(|fact| fact.konst.as_deref())
+                .chain(inputs)
+                .any(|it| has_sizes(it, large)))
 }
 
-/// Whether a tensor has an integer that would be a large size, if it became one when the model runs. Those that are
-/// larger still are errors.
-fn has_large_sizes(tensor: &Tensor) -> bool {
+/// Whether a tensor has an integer from this one on that would be a size, if it became one when the model runs. Those that are larger
+/// still are errors.
+fn has_sizes(tensor: &Tensor, least: i64) -> bool {
     let dt = tensor.datum_type();
     (dt.is_integer() || dt.is_tdim())
         && tensor.cast_to::<i64>().is_ok_and(|sizes| {
             let sizes = sizes.to_plain_array_view::<i64>();
-            sizes.is_ok_and(|sizes| sizes.iter().any(|size| (65..1 << 33).contains(size)))
+            sizes.is_ok_and(|sizes| sizes.iter().any(|size| (least..1 << 33).contains(size)))
         })
 }
 
@@ -201,7 +207,7 @@ fn case(u: &mut Unstructured) -> Result<bool> {
     });
     let Ok(facts) = facts else { return Ok(false) };
     let Some(tensors) = stages::feed(u, &facts)? else { return Ok(false) };
-    if !is_small(&loaded, &tensors) {
+    if !is_small(&loaded, &tensors, LARGE_SIZE) {
         return Ok(false);
     }
     let at = |stage| StagedModel::from_typed(loaded.clone(), stage);
