@@ -116,36 +116,27 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLine<'_, '_, '_,
     fn run(self, lanes: L) {
         let ChannelsOfLine(ChannelSums { rows, reduction }, line) = self;
         let vectors = rows.window.channels::<f32>().div_ceil(N);
-        // The last tile begins so that it ends with the line: some pixels may be computed twice.
-        let tile = if const { N > 8 } { 7 } else { 4 };
-        let tile = if line.pixels < tile { 1 } else { tile };
-        for pixel in (0..line.pixels).step_by(tile) {
-            let pixel = pixel.min(line.pixels - tile);
-            for (first, width) in panels(vectors, N) {
-                macro_rules! of_vectors {
-                    ($vectors:literal) => {
-                        match reduction {
-                            Reduction::Sum(kernels) => {
-                                let of = WeightedSum(kernels);
-                                let panel = Panel::<_, N, $vectors> { rows, of, line, first };
-                                lanes.enter(PanelTile { panel, pixel, pixels: tile });
-                            }
-                            Reduction::SameSum => {
-                                let panel = Panel::<_, N, $vectors> { rows, of: Sum, line, first };
-                                lanes.enter(PanelTile { panel, pixel, pixels: tile });
-                            }
-                            Reduction::Max => {
-                                let panel = Panel::<_, N, $vectors> { rows, of: Max, line, first };
-                                lanes.enter(PanelTile { panel, pixel, pixels: tile });
-                            }
+        for (first, width) in panels(vectors, N) {
+            macro_rules! of_vectors {
+                ($vectors:literal) => {
+                    match reduction {
+                        Reduction::Sum(kernels) => {
+                            let of = WeightedSum(kernels);
+                            lanes.enter(Panel::<_, N, $vectors> { rows, of, line, first });
                         }
-                    };
-                }
-                match width {
-                    3 if const { N > 8 } => of_vectors!(3),
-                    2 if const { N >= 8 } => of_vectors!(2),
-                    _ => of_vectors!(1),
-                }
+                        Reduction::SameSum => {
+                            lanes.enter(Panel::<_, N, $vectors> { rows, of: Sum, line, first });
+                        }
+                        Reduction::Max => {
+                            lanes.enter(Panel::<_, N, $vectors> { rows, of: Max, line, first });
+                        }
+                    }
+                };
+            }
+            match width {
+                3 if const { N > 8 } => of_vectors!(3),
+                2 if const { N >= 8 } => of_vectors!(2),
+                _ => of_vectors!(1),
             }
         }
     }
@@ -249,36 +240,35 @@ struct Panel<'t, 'a, 'l, R: Reduce, const N: usize, const V: usize> {
     first: usize,
 }
 
-/// Some pixels of a panel.
-struct PanelTile<'t, 'a, 'l, R: Reduce, const N: usize, const V: usize> {
-    panel: Panel<'t, 'a, 'l, R, N, V>,
-    pixel: usize,
-    pixels: usize,
-}
-
 impl<L: ActivationLanes<N>, F: Reduce, const N: usize, const V: usize> On<L>
-    for PanelTile<'_, '_, '_, F, N, V>
+    for Panel<'_, '_, '_, F, N, V>
 {
     #[inline(always)]
-    fn run(self, lanes: L) {
-        let PanelTile { mut panel, pixel, pixels } = self;
-        let window = panel.rows.window;
+    fn run(mut self, lanes: L) {
+        let window = self.rows.window;
         let of = &window.of;
-        let (pad, size) = (of.pads[2][0], of.input[2]);
-        let begin = (panel.line.x + pixel) * of.strides[2];
-        let last = begin + (pixels - 1) * of.strides[2] + (of.kernel[2] - 1) * of.dilations[2];
-        // Vectors of the last pixel of the data may reach beyond it.
-        let start = panel.line.lines.last().map_or(0, |(_, start)| *start);
-        let met = start + last.saturating_sub(pad).min(size - 1);
-        let end = met * window.channels::<f32>() + (panel.first + V) * N;
-        let is_within = end <= panel.rows.bytes.len() / size_of::<f32>();
-        let is_whole = begin >= pad && last - pad < size && is_within;
-        match pixels {
-            7 if const { N > 8 } && is_whole => panel.tile::<L, 7, true>(lanes, pixel),
-            7 if const { N > 8 } && is_within => panel.tile::<L, 7, false>(lanes, pixel),
-            4 if const { N <= 8 } && is_whole => panel.tile::<L, 4, true>(lanes, pixel),
-            4 if const { N <= 8 } && is_within => panel.tile::<L, 4, false>(lanes, pixel),
-            _ => (pixel..pixel + pixels).for_each(|pixel| panel.single(lanes, pixel)),
+        let (pad, size, stride) = (of.pads[2][0], of.input[2], of.strides[2]);
+        let reach = (of.kernel[2] - 1) * of.dilations[2];
+        let start = self.line.lines.last().map_or(0, |(_, start)| *start);
+        let tile = if const { N > 8 } { 7 } else { 4 };
+        let tile = if self.line.pixels < tile { 1 } else { tile };
+        for pixel in (0..self.line.pixels).step_by(tile) {
+            // The last tile ends with the line: some pixels may be computed twice.
+            let pixel = pixel.min(self.line.pixels - tile);
+            let begin = (self.line.x + pixel) * stride;
+            let last = begin + (tile - 1) * stride + reach;
+            // Vectors of the last pixel of the data may reach beyond it.
+            let met = start + last.saturating_sub(pad).min(size - 1);
+            let end = met * window.channels::<f32>() + (self.first + V) * N;
+            let is_within = end <= self.rows.bytes.len() / size_of::<f32>();
+            let is_whole = begin >= pad && last - pad < size && is_within;
+            match tile {
+                7 if const { N > 8 } && is_whole => self.tile::<L, 7, true>(lanes, pixel),
+                7 if const { N > 8 } && is_within => self.tile::<L, 7, false>(lanes, pixel),
+                4 if const { N <= 8 } && is_whole => self.tile::<L, 4, true>(lanes, pixel),
+                4 if const { N <= 8 } && is_within => self.tile::<L, 4, false>(lanes, pixel),
+                _ => (pixel..pixel + tile).for_each(|pixel| self.single(lanes, pixel)),
+            }
         }
     }
 }
