@@ -30,7 +30,9 @@ from theirs import memory
 
 TEXTS = kinds.SENTENCES * 5 + [line for topic in topics.topics.values() for line in topic.splitlines() if line.strip()]
 HERE = Path(__file__).resolve().parent
-MODELS = {"openvino_tokenizer": "texts", "left_tokenizer": "texts", "openvino_detokenizer": "ids", "special_detokenizer": "ids", "packed_tokenizer": "bytes"}
+# The models of a folder of `kinds.write`, and one more for texts that are no UTF-8.
+MODELS = {"openvino_tokenizer": "texts", "left_tokenizer": "texts", "openvino_detokenizer": "ids", "special_detokenizer": "ids"}
+PACKED = "packed_tokenizer"
 
 
 class Process:
@@ -85,8 +87,8 @@ def write_packed(folder):
     for old, new in [('element_type="string"', 'element_type="u8"'), ('type="StringTensorUnpack" version="opset15"', 'type="StringTensorUnpack" version="extension"')]:
         assert text.count(old) == 1, f"{folder.name} has {text.count(old)} times {old}"
         text = text.replace(old, new)
-    (folder / "packed_tokenizer.xml").write_text(text)
-    (folder / "packed_tokenizer.bin").write_bytes((folder / "openvino_tokenizer.bin").read_bytes())
+    (folder / f"{PACKED}.xml").write_text(text)
+    (folder / f"{PACKED}.bin").write_bytes((folder / "openvino_tokenizer.bin").read_bytes())
 
 
 def differ(expected, got):
@@ -115,7 +117,7 @@ def is_apart(text):
 def compare(program, file, batches, shown):
     """How many texts or rows of ids differ, how many texts with new characters or broken ones, and for how many this crate has an error."""
     # OpenVINO takes any bytes in a tensor of strings.
-    openvino = theirs(file.with_stem("openvino_tokenizer") if file.stem == "packed_tokenizer" else file)
+    openvino = theirs(file.with_stem("openvino_tokenizer") if file.stem == PACKED else file)
     ours = Process(program, file)
     different, apart, errors = 0, 0, 0
     for batch in batches:
@@ -154,7 +156,7 @@ def compare_all(program, names, seed, count, shown, to):
         openvino.close()
         broken = [[{"bytes": text.hex()} for text in strings.broken(batch)] for batch in texts]
         inputs = {"texts": texts, "ids": ids, "bytes": broken}
-        found, apart, errors = zip(*[compare(program, folder / f"{model}.xml", inputs[kind], shown) for model, kind in MODELS.items()])
+        found, apart, errors = zip(*[compare(program, folder / f"{model}.xml", inputs[kind], shown) for model, kind in [*MODELS.items(), (PACKED, "bytes")]])
         differences += sum(found) + errors[-1]
         rows.append(f"| {name} | {count} | {found[0]} | {found[1]} | {sum(apart[:-1])} | {sum(map(len, ids))} | {found[2]} | {found[3]} | {apart[-1]} |")
         print(rows[-1], flush=True)
