@@ -3,10 +3,11 @@
 //! An output is written row by row. Neighbours of a row are `stride` apart in the data: 1 if they are neighbours there, too, and 0 if
 //! they are one element. Elements are copied as integers of their size.
 
-use pulp::bytemuck::Pod;
+use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use tract_core::internal::*;
 
 use crate::cost;
+use crate::isa::{Instructions, Lanes, OnLanes, first_words};
 use crate::memory::{LINE, elements, filled_output_dt};
 use crate::threads::fill_rows;
 
@@ -163,7 +164,11 @@ pub(crate) fn interleave<const N: usize, T: Copy>(rows: &[T], stride: usize, col
 
 /// Writes so many rows of a size. An element of the next row is the next one of the data, and an element of the next column is
 /// `stride` further.
-fn transpose<T: Copy>(data: &[T], stride: usize, output: &mut [T], rows: usize, size: usize) {
+fn transpose<T: Pod>(data: &[T], stride: usize, output: &mut [T], rows: usize, size: usize) {
+    if size_of::<T>() == 4 {
+        let (data, output) = (cast_slice(data), cast_slice_mut(output));
+        return Instructions::detect().run(TransposeWords { data, stride, output, rows, size });
+    }
     const TILE: usize = 8;
     for column in (0..size).step_by(TILE) {
         let columns = (size - column).min(TILE);
@@ -187,6 +192,58 @@ fn transpose<T: Copy>(data: &[T], stride: usize, output: &mut [T], rows: usize, 
                 for row in 0..count {
                     for column in 0..columns {
                         output[row * size + column] = data[column * stride + row];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What [`transpose`] does, for elements of four bytes.
+struct TransposeWords<'a> {
+    data: &'a [[u8; 4]],
+    stride: usize,
+    output: &'a mut [[u8; 4]],
+    rows: usize,
+    size: usize,
+}
+
+impl OnLanes for TransposeWords<'_> {
+    /// In tiles of `N` by `N`. If there are fewer than that at the end, the last tile begins earlier; if there are fewer at all, it has
+    /// some vectors more than once.
+    #[inline(always)]
+    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
+        // Lines of the data that follow each other are read one after the other, and lines that are written stay in a cache.
+        const ROWS: usize = 128;
+        let TransposeWords { data, stride, output, rows, size } = self;
+        for block in (0..rows).step_by(ROWS) {
+            for column in (0..size).step_by(N) {
+                let column = column.min(size.saturating_sub(N));
+                for row in (block..rows.min(block + ROWS)).step_by(N) {
+                    let row = row.min(rows.saturating_sub(N));
+                    let data = &data[column * stride + row..];
+                    let mut tile = [lanes.load_words(&[[0; 4]; N]); N];
+                    // Loops, as functions of arrays need not be inlined.
+                    for number in 0..N {
+                        tile[number] = first_words(
+                            lanes,
+                            data[number.min(size - 1) * stride..].as_flattened(),
+                        );
+                    }
+                    let tile = lanes.transpose(tile);
+                    for number in 0..N {
+                        if row + number == rows {
+                            break;
+                        }
+                        let output = &mut output[(row + number) * size + column..];
+                        match output.first_chunk_mut() {
+                            Some(places) if size >= N => lanes.store_words(places, tile[number]),
+                            _ => {
+                                let mut words = [[0; 4]; N];
+                                lanes.store_words(&mut words, tile[number]);
+                                output[..size].copy_from_slice(&words[..size]);
+                            }
+                        }
                     }
                 }
             }

@@ -284,6 +284,7 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     /// Writes the nearest integers as bytes, halves rounded to even ones, of as many of the numbers as there are places.
     fn put_bytes<const V: usize>(self, vectors: [Self::Floats; V], places: &mut [u8]);
     fn load_words(self, words: &[[u8; 4]; N]) -> Self::Words;
+    fn store_words(self, place: &mut [[u8; 4]; N], words: Self::Words);
     fn load_i32(self, numbers: &[i32; N]) -> Self::Words;
     /// Lane by lane, what the vectors have there.
     fn transpose(self, vectors: [Self::Words; N]) -> [Self::Words; N];

@@ -94,6 +94,11 @@ where
             put_first(&codes, places)
         };
         load_words(words: &[[u8; 4]; 8]) -> Words = load_words(words);
+        store_words(place: &mut [[u8; 4]; 8], words: Words) -> () = {
+            let bytes = place.as_flattened_mut();
+            vst1q_u8(bytes.as_mut_ptr(), vreinterpretq_u8_u32(words[0]));
+            vst1q_u8(bytes[16..].as_mut_ptr(), vreinterpretq_u8_u32(words[1]));
+        };
         load_i32(numbers: &[i32; 8]) -> Words = {
             let [low, high] = [vld1q_s32(numbers.as_ptr()), vld1q_s32(numbers[4..].as_ptr())];
             [vreinterpretq_u32_s32(low), vreinterpretq_u32_s32(high)]

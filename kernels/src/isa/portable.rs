@@ -64,6 +64,7 @@ impl Lanes<8> for Portable {
             put_first(&vectors.map(|numbers| numbers.map(rounded)), places);
         };
         load_words(words: &[[u8; 4]; 8]) -> [u32; 8] = words.map(u32::from_le_bytes);
+        store_words(place: &mut [[u8; 4]; 8], words: [u32; 8]) -> () = *place = words.map(u32::to_le_bytes);
         load_i32(numbers: &[i32; 8]) -> [u32; 8] = numbers.map(i32::cast_unsigned);
         transpose(vectors: [[u32; 8]; 8]) -> [[u32; 8]; 8] = {
             std::array::from_fn(|lane| std::array::from_fn(|vector| vectors[vector][lane]))

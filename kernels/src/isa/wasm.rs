@@ -165,6 +165,7 @@ impl Lanes<8> for Simd128 {
             put_first(&codes, places);
         };
         load_words(words: &[[u8; 4]; 8]) -> [v128; 2] = cast(*words);
+        store_words(place: &mut [[u8; 4]; 8], words: [v128; 2]) -> () = *place = cast(words);
         load_i32(numbers: &[i32; 8]) -> [v128; 2] = cast(*numbers);
         transpose(v: [[v128; 2]; 8]) -> [[v128; 2]; 8] = {
             let mut lanes = v;

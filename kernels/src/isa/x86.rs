@@ -147,7 +147,7 @@ isa!(Avx512Bf16, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,av
 macro_rules! lanes {
     ([$($generic:tt)*] $name:ty, $lanes:literal, $numbers:ty, $words:ty,
         splat: $splat:ident, load: $load:ident, store: $store:ident, add: $add:ident, sub: $sub:ident, mul: $mul:ident,
-        fmadd: $fmadd:ident, load_bytes: $load_bytes:ident, load_half: $load_half:ident, load_words: $load_words:ident,
+        fmadd: $fmadd:ident, load_bytes: $load_bytes:ident, load_half: $load_half:ident, load_words: $load_words:ident, store_words: $store_words:ident,
         widen_i8: $widen_i8:ident, widen_u8: $widen_u8:ident, widen_u16: $widen_u16:ident, floats: $floats:ident,
         of_f16: $of_f16:ident, cast: $cast:ident, and: $and:ident, set: $set:ident, shift_left: $shift_left:ident,
         shift_right: $shift_right:ident, shift_signed: $shift_signed:ident, lower_halves: $lower_halves:ident,
@@ -182,6 +182,9 @@ macro_rules! lanes {
                     $put_bytes(vectors, places)
                 };
                 load_words(words: &[[u8; 4]; $lanes]) -> $words = $load_words(words.as_ptr().cast());
+                store_words(place: &mut [[u8; 4]; $lanes], words: $words) -> () = {
+                    $store_words(place.as_mut_ptr().cast(), words)
+                };
                 load_i32(numbers: &[i32; $lanes]) -> $words = $load_words(numbers.as_ptr().cast());
                 transpose(vectors: [$words; $lanes]) -> [$words; $lanes] = $transpose(vectors);
                 of_i8(codes: &[u8; $lanes]) -> $numbers = {
@@ -269,7 +272,7 @@ fn of_nibble_512<const SIGNED: bool, const ABOVE: i32, const BELOW: u32>(words: 
 lanes!([const VNNI: bool] Avx256<VNNI>, 8, __m256, __m256i,
     splat: _mm256_set1_ps, load: _mm256_loadu_ps, store: _mm256_storeu_ps, add: _mm256_add_ps, sub: _mm256_sub_ps,
     mul: _mm256_mul_ps, fmadd: _mm256_fmadd_ps, load_bytes: _mm_loadl_epi64, load_half: _mm_loadu_si128,
-    load_words: _mm256_loadu_si256, widen_i8: _mm256_cvtepi8_epi32, widen_u8: _mm256_cvtepu8_epi32,
+    load_words: _mm256_loadu_si256, store_words: _mm256_storeu_si256, widen_i8: _mm256_cvtepi8_epi32, widen_u8: _mm256_cvtepu8_epi32,
     widen_u16: _mm256_cvtepu16_epi32, floats: _mm256_cvtepi32_ps, of_f16: _mm256_cvtph_ps, cast: _mm256_castsi256_ps,
     and: _mm256_and_si256, set: _mm256_set1_epi32, shift_left: _mm256_slli_epi32, shift_right: _mm256_srli_epi32,
     shift_signed: _mm256_srai_epi32, lower_halves: lower_halves_256, of_nibble: of_nibble_256,
@@ -284,7 +287,7 @@ lanes!([const VNNI: bool] Avx256<VNNI>, 8, __m256, __m256i,
 lanes!([const VNNI: bool] Avx512<VNNI>, 16, __m512, __m512i,
     splat: _mm512_set1_ps, load: _mm512_loadu_ps, store: _mm512_storeu_ps, add: _mm512_add_ps, sub: _mm512_sub_ps,
     mul: _mm512_mul_ps, fmadd: _mm512_fmadd_ps, load_bytes: _mm_loadu_si128, load_half: _mm256_loadu_si256,
-    load_words: _mm512_loadu_si512, widen_i8: _mm512_cvtepi8_epi32, widen_u8: _mm512_cvtepu8_epi32,
+    load_words: _mm512_loadu_si512, store_words: _mm512_storeu_si512, widen_i8: _mm512_cvtepi8_epi32, widen_u8: _mm512_cvtepu8_epi32,
     widen_u16: _mm512_cvtepu16_epi32, floats: _mm512_cvtepi32_ps, of_f16: _mm512_cvtph_ps, cast: _mm512_castsi512_ps,
     and: _mm512_and_si512, set: _mm512_set1_epi32, shift_left: _mm512_slli_epi32, shift_right: _mm512_srli_epi32,
     shift_signed: _mm512_srai_epi32, lower_halves: _mm512_cvtepi32_epi16, of_nibble: of_nibble_512,
