@@ -143,7 +143,8 @@ impl<'a> RegionTranslation<'a> {
         Ok(())
     }
 
-    /// A move of the channels behind the other axes or back, or a shuffle of them: whether it is one of these.
+    /// A move of the channels behind the other axes or back, a change of the axes behind them, or a shuffle of them: whether it is one of
+    /// these.
     fn axis_op(&mut self, node: &'a TypedNode, op: &AxisOp, input: OutletId) -> TractResult<bool> {
         let last = node.outputs[0].fact.rank().saturating_sub(1);
         if last < 2 {
@@ -161,6 +162,14 @@ impl<'a> RegionTranslation<'a> {
             return Ok(true);
         }
         if self.is_last(input)
+            && let Some(op) = behind_channels(op)
+        {
+            let inputs = [self.channels_last(input)?];
+            let channels_last = Some(self.model.wire(&node.name, op, &inputs)?[0]);
+            self.set(node.id.into(), Layouts { of_model: None, channels_last });
+            return Ok(true);
+        }
+        if self.is_last(input)
             && let Some((chain, ops)) = shuffled_channels_last(self.model.source, node)?
         {
             let (mut outlet, name) = (self.channels_last(input)?, &chain.last().name);
@@ -173,5 +182,18 @@ impl<'a> RegionTranslation<'a> {
             return Ok(true);
         }
         Ok(false)
+    }
+}
+
+/// The same change, for data with the channels last, if it is one of axes behind the channels.
+fn behind_channels(op: &AxisOp) -> Option<AxisOp> {
+    match *op {
+        AxisOp::Add(at) if at > 1 => Some(AxisOp::Add(at - 1)),
+        AxisOp::Rm(at) if at > 1 => Some(AxisOp::Rm(at - 1)),
+        AxisOp::Move(from, to) if from > 1 && to > 1 => Some(AxisOp::Move(from - 1, to - 1)),
+        AxisOp::Reshape(at, ref from, ref to) if at > 1 => {
+            Some(AxisOp::Reshape(at - 1, from.clone(), to.clone()))
+        }
+        _ => None,
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct GemmAxes {
     columns: usize,
     /// Whether the matrix has the axes of the columns first.
     transposed: bool,
+    /// Where the data has the one axis that is summed, if it is not the last one.
+    moved: Option<usize>,
 }
 
 impl GemmAxes {
@@ -30,7 +32,14 @@ impl GemmAxes {
             return None;
         }
         let weights = labels(op, InOut::In(matrix));
-        let (data, output) = (labels(op, InOut::In(1 - matrix)), labels(op, InOut::Out(0)));
+        let output = labels(op, InOut::Out(0));
+        let mut data = labels(op, InOut::In(1 - matrix));
+        let summed = data.iter().position(|axis| weights.contains(axis))?;
+        let moved = data[summed + 1..].iter().all(|axis| !weights.contains(axis));
+        let moved = (moved && summed + 1 < data.len()).then_some(summed);
+        if let Some(from) = moved {
+            data[from..].rotate_left(1);
+        }
         let is_row = |(a, b): &(&char, &char)| a == b && !weights.contains(a);
         let rows = data.iter().zip(&output).take_while(is_row).count();
         let (summed, columns) = (&data[rows..], &output[rows..]);
@@ -46,7 +55,7 @@ impl GemmAxes {
         once.sort_unstable();
         let has_each_once = once.windows(2).all(|pair| pair[0] != pair[1]);
         let columns = columns.len();
-        has_each_once.then_some(GemmAxes { matrix, rows, columns, transposed })
+        has_each_once.then_some(GemmAxes { matrix, rows, columns, transposed, moved })
     }
 }
 
@@ -70,8 +79,7 @@ pub(super) fn constant_matrix<'a>(
 struct Layer<'a> {
     chain: Chain<'a>,
     data: OutletId,
-    /// The axes of the rows of the data.
-    row_axes: usize,
+    axes: GemmAxes,
     /// The sizes of the axes that are summed, and of the columns.
     steps: &'a [usize],
     columns: &'a [usize],
@@ -99,8 +107,12 @@ impl<'a> Layer<'a> {
                 (columns, steps)
             }
         };
+        let mut shape: TVec<TDim> = fact.shape.iter().cloned().collect();
+        if let Some(from) = axes.moved {
+            shape[from..].rotate_left(1);
+        }
         // tract's operator broadcasts sums over one element.
-        let row = &fact.shape[axes.rows..];
+        let (rows, row) = shape.split_at(axes.rows);
         refuse_if!(
             row.iter().zip(steps).any(|(found, expected)| *found != expected.to_dim()),
             "its data has rows of shape {row:?}, but must have {steps:?}, the rows of the weights"
@@ -110,9 +122,8 @@ impl<'a> Layer<'a> {
         let mut bias = vec![0.; columns.iter().product()];
         chain.take_added(last.clone(), &mut bias)?;
         let activation = chain.activation()?;
-        let rows = fact.shape[..axes.rows].iter().product::<TDim>().to_usize().ok();
-        let row_axes = axes.rows;
-        Ok(Ok(Layer { chain, data, row_axes, steps, columns, bias, activation, rows }))
+        let rows = rows.iter().product::<TDim>().to_usize().ok();
+        Ok(Ok(Layer { chain, data, axes, steps, columns, bias, activation, rows }))
     }
 
     fn depth(&self) -> usize {
@@ -126,14 +137,17 @@ impl<'a> Layer<'a> {
     /// An operator on rows of one axis in place of it.
     fn replaced_by(&self, op: FullyConnected) -> Found<Rewrite> {
         let reshape = |from: &[usize], to: &[usize]| {
-            (from != to).then(|| AxisOp::Reshape(self.row_axes, dims(from), dims(to)))
+            (from != to).then(|| AxisOp::Reshape(self.axes.rows, dims(from), dims(to)))
         };
-        let merge = reshape(self.steps, &[self.depth()]);
+        let before = match self.axes.moved {
+            Some(from) => Some(AxisOp::Move(from, self.axes.rows)),
+            None => reshape(self.steps, &[self.depth()]),
+        };
         let mut ops: Vec<Box<dyn TypedOp>> = vec![Box::new(op)];
         if let Some(split) = reshape(&[self.width()], self.columns) {
             ops.push(Box::new(split));
         }
-        Ok(Some(self.chain.replaced_by_parts(&[self.data], merge, vec![], ops)?.into()))
+        Ok(Some(self.chain.replaced_by_parts(&[self.data], before, vec![], ops)?.into()))
     }
 }
 

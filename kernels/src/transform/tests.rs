@@ -15,6 +15,7 @@ use tract_core::tract_data::half::f16;
 use tract_core::transform::{get_transform, get_transform_with_params};
 
 use super::convolution::FEW_PIXELS;
+use super::found::dims;
 use super::*;
 use crate::isa::tests::with_all_instructions;
 use crate::{DequantizedConst, WithKernels};
@@ -321,6 +322,44 @@ fn regions_have_the_channels_last() -> TractResult<()> {
     assert_eq!(found.iter().filter(is_move).count(), 3, "{found:?}");
     let sums = found.iter().filter(|name| **name == "Elementwise").count();
     assert_eq!(sums, 2, "the residual is added by its convolution: {found:?}");
+    Ok(())
+}
+
+/// Where the axes behind the channels are merged, moved and split again, as around a layer of rows, the channels stay last, too.
+#[test]
+fn axes_behind_the_channels_change() -> TractResult<()> {
+    let [sizes, pixels] = [dims(&[8, 8]), dims(&[64])];
+    let to_rows = AxisOp::Reshape(2, sizes.clone(), pixels.clone());
+    let to_image = AxisOp::Reshape(2, pixels, sizes);
+    for (changes, axes, others) in [
+        (vec![to_rows.clone()], "bkm,nk->bmn", 0),
+        (vec![to_rows.clone(), AxisOp::Move(1, 2)], "bmk,nk->bmn", 0),
+        (vec![AxisOp::Add(2), AxisOp::Move(3, 4), AxisOp::Rm(2), to_rows], "bkm,nk->bmn", 1),
+    ] {
+        let mut model = TypedModel::default();
+        let mut output = Convolution::default().wire(&mut model)?;
+        for (number, change) in changes.into_iter().enumerate() {
+            output = model.wire_node(format!("change_{number}"), change, &[output])?[0];
+        }
+        let weights = model.add_const("of rows", integers(&[4, 6]))?;
+        output = product(&mut model, "rows", axes, [output, weights])?;
+        output = model.wire_node("channels", AxisOp::Move(2, 1), &[output])?[0];
+        output = model.wire_node("image", to_image.clone(), &[output])?[0];
+        let weights = model.add_const("last weights", integers(&[6, 4, 2, 2]))?;
+        let bias = model.add_const("last bias", integers(&[6]))?;
+        let (format, kernel) = (DataFormat::NCHW, tvec![2; 2]);
+        let spec = PoolSpec::new(format, kernel, PaddingSpec::Valid, None, None, 4, 6);
+        let conv = Conv::new(spec, KernelFormat::OIHW, 1, None);
+        output = model.wire_node("last", conv, &[output, weights, bias])?[0];
+        model.select_output_outlets(&[output])?;
+        let found = transformed_within(&model, Approximation::VeryApproximate)?;
+        let moves = found.iter().filter(|name| name.starts_with("Move")).count();
+        let moves = moves + found.iter().filter(|name| *name == "Transposition").count();
+        let mut layers = without_moves(found);
+        layers.retain(|name| name != "Reshape");
+        assert_eq!(layers, ["PackedConvolution", "FullyConnected", "PackedConvolution"], "{axes}");
+        assert_eq!(moves, 2 + others, "at the ends of the model: {axes}");
+    }
     Ok(())
 }
 
