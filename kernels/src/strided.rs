@@ -7,7 +7,7 @@ use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use tract_core::internal::*;
 
 use crate::cost;
-use crate::isa::{Instructions, Lanes, OnLanes, first_words};
+use crate::isa::{Instructions, Lanes, OnLanes};
 use crate::memory::{LINE, elements, filled_output_dt};
 use crate::threads::fill_rows;
 
@@ -209,45 +209,61 @@ struct TransposeWords<'a> {
 }
 
 impl OnLanes for TransposeWords<'_> {
-    /// In tiles of `N` by `N`. If there are fewer than that at the end, the last tile begins earlier; if there are fewer at all, it has
-    /// some vectors more than once.
+    /// In tiles of `N` by `N`. The last one begins earlier if there are fewer at the end; fewer at all are filled up.
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         // Lines of the data that follow each other are read one after the other, and lines that are written stay in a cache.
         const ROWS: usize = 128;
         let TransposeWords { data, stride, output, rows, size } = self;
-        for block in (0..rows).step_by(ROWS) {
-            for column in (0..size).step_by(N) {
-                let column = column.min(size.saturating_sub(N));
-                for row in (block..rows.min(block + ROWS)).step_by(N) {
-                    let row = row.min(rows.saturating_sub(N));
-                    let data = &data[column * stride + row..];
-                    let mut tile = [lanes.load_words(&[[0; 4]; N]); N];
-                    // Loops, as functions of arrays need not be inlined.
-                    for number in 0..N {
-                        tile[number] = first_words(
-                            lanes,
-                            data[number.min(size - 1) * stride..].as_flattened(),
-                        );
+        if rows < N || size < N {
+            let mut words = [[[0; 4]; N]; N];
+            for row in (0..rows).step_by(N) {
+                for column in (0..size).step_by(N) {
+                    let (count, columns) = ((rows - row).min(N), (size - column).min(N));
+                    for (number, words) in words[..columns].iter_mut().enumerate() {
+                        let data = &data[(column + number) * stride + row..][..count];
+                        words[..count].copy_from_slice(data);
                     }
-                    let tile = lanes.transpose(tile);
-                    for number in 0..N {
-                        if row + number == rows {
-                            break;
-                        }
-                        let output = &mut output[(row + number) * size + column..];
-                        match output.first_chunk_mut() {
-                            Some(places) if size >= N => lanes.store_words(places, tile[number]),
-                            _ => {
-                                let mut words = [[0; 4]; N];
-                                lanes.store_words(&mut words, tile[number]);
-                                output[..size].copy_from_slice(&words[..size]);
-                            }
-                        }
+                    let mut tile = words;
+                    transpose_tile(lanes, words.as_flattened(), N, tile.as_flattened_mut(), N);
+                    for (number, words) in tile[..count].iter().enumerate() {
+                        let output = &mut output[(row + number) * size + column..][..columns];
+                        output.copy_from_slice(&words[..columns]);
                     }
                 }
             }
+            return;
         }
+        for block in (0..rows).step_by(ROWS) {
+            for column in (0..size).step_by(N) {
+                let column = column.min(size - N);
+                for row in (block..rows.min(block + ROWS)).step_by(N) {
+                    let row = row.min(rows - N);
+                    let data = &data[column * stride + row..];
+                    transpose_tile(lanes, data, stride, &mut output[row * size + column..], size);
+                }
+            }
+        }
+    }
+}
+
+/// A tile of `N` rows of as many columns: [`transpose`].
+#[inline(always)]
+fn transpose_tile<L: Lanes<N>, const N: usize>(
+    lanes: L,
+    data: &[[u8; 4]],
+    stride: usize,
+    output: &mut [[u8; 4]],
+    size: usize,
+) {
+    let mut tile = [lanes.load_words(&[[0; 4]; N]); N];
+    // Loops, as functions of arrays need not be inlined.
+    for column in 0..N {
+        tile[column] = lanes.load_words(&data[column * stride..].as_chunks().0[0]);
+    }
+    let tile = lanes.transpose(tile);
+    for row in 0..N {
+        lanes.store_words(&mut output[row * size..].as_chunks_mut().0[0], tile[row]);
     }
 }
 

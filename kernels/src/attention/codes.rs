@@ -3,7 +3,7 @@
 //! As OpenVINO's cache of type u8, each position has a range of its own, from its least to its greatest element.
 
 use super::pages::{PageLayout, PagedFactor};
-use crate::isa::{Lanes, OnLanes, padded, store_first};
+use crate::isa::{Lanes, OnLanes, padded};
 use crate::memory::{LINE, prefetch};
 
 /// The numbers that codes stand for: `least + scale * code`.
@@ -116,7 +116,7 @@ fn unpack<L: Lanes<N>, const N: usize>(
         Some(codes) => lanes.of_u8(codes),
         None => lanes.of_u8(&padded(codes)),
     };
-    store_first(lanes, numbers, lanes.mul_add(codes, scale, least));
+    lanes.store_part(numbers, lanes.mul_add(codes, scale, least));
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use tract_core::internal::*;
 use super::constant::{DequantizedConst, combine};
 use super::format::Format;
 use super::unpack::PANEL_ROWS;
-use crate::isa::{Instructions, Lanes, OnLanes, padded, store_first};
+use crate::isa::{Instructions, Lanes, OnLanes, padded};
 use crate::memory::StreamPrefetch;
 
 /// A compressed matrix of `rows` rows of `depth` codes.
@@ -288,7 +288,7 @@ impl OnLanes for ReadParameters<'_> {
         let rest: [u8; 64] = padded(rest);
         let vectors = whole.chunks_exact(size).chain([&rest[..size]]);
         for (place, bytes) in self.numbers.chunks_mut(N).zip(vectors) {
-            store_first(lanes, place, dt.load(lanes, bytes));
+            lanes.store_part(place, dt.load(lanes, bytes));
         }
     }
 }

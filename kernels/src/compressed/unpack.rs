@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::format::{Decode, with_format};
 use super::matrix::{CompressedMatrix, GroupParameters};
-use crate::isa::{Lanes, OnLanes, first_words, store_first};
+use crate::isa::{Lanes, OnLanes, first_words};
 use crate::memory::prefetch;
 use crate::product::STEPS;
 
@@ -96,7 +96,7 @@ impl UnpackPanel<'_> {
                         for code in 0..codes {
                             if code < count {
                                 let place = &mut panel[code * self.stride..][..width];
-                                store_first(lanes, place, numbers[code]);
+                                lanes.store_part(place, numbers[code]);
                             }
                         }
                     }

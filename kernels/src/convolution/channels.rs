@@ -3,6 +3,8 @@
 
 use pulp::bytemuck::cast_slice;
 
+use tract_core::internal::*;
+
 use super::product::{DepthwiseRows, TilePlace};
 use super::singles::{Singles, finish, vector_at};
 use crate::isa::{Instructions, Lanes, On, with_isa};
@@ -77,24 +79,30 @@ impl ChannelSums<'_> {
             Reduction::Max => f32::MIN,
             Reduction::Sum(_) | Reduction::SameSum => 0.,
         };
-        let vectors = self.rows.window.channels::<f32>().div_ceil(N);
-        let padding = vec![padding; vectors * N];
+        let window = self.rows.window;
+        let channels = window.channels::<f32>();
+        let padding = vec![padding; channels.next_multiple_of(N)];
         let (mut starts, mut lines) = (vec![], vec![]);
         let mut done = 0;
         while done < self.rows.pixels {
-            let [line, x, left] = self.rows.window.line(self.rows.first + done);
-            self.rows.window.lines(line, &mut starts);
-            lines.clear();
+            let [line, x, left] = window.line(self.rows.first + done);
+            window.lines(line, &mut starts);
             let met = starts.iter().enumerate();
-            lines.extend(met.filter_map(|(row, start)| Some((row, (*start)?))));
-            let pixels = left.min(self.rows.pixels - done);
-            let padding = &padding;
-            let of = LineOfPixels { x, pixels, first_row: done, lines: &lines, padding };
-            lanes.enter(ChannelsOfLine::<N>(self, &of));
+            let met = met.filter_map(|(row, start)| Some((row, (*start)?))).collect();
+            let (pixels, padding) = (left.min(self.rows.pixels - done), &*padding);
+            lines.push(LineOfPixels { x, pixels, first_row: done, met, padding });
             done += pixels;
+        }
+        let bytes = window.of.input[2] * channels * window.of.strides[1] * size_of::<f32>();
+        for lines in lines.chunks((BYTES_OF_LINES / bytes.max(1)).max(1)) {
+            lanes.enter(ChannelsOfLines::<N>(self, lines));
         }
     }
 }
+
+/// About the most bytes of data that are met by all lines for some vectors of channels before the next vectors, so that they stay in the
+/// second-level cache.
+const BYTES_OF_LINES: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 
 /// Some pixels of a line of the output, and what they meet.
 struct LineOfPixels<'l> {
@@ -103,40 +111,52 @@ struct LineOfPixels<'l> {
     pixels: usize,
     first_row: usize,
     /// For each row of the kernel that meets data, which one it is, and where the line of the image begins, in pixels.
-    lines: &'l [(usize, usize)],
+    met: TVec<(usize, usize)>,
     /// What a pixel of padding has, with no influence on the result.
     padding: &'l [f32],
 }
 
-/// All channels of a line.
-struct ChannelsOfLine<'t, 'a, 'l, const N: usize>(&'t mut ChannelSums<'a>, &'t LineOfPixels<'l>);
+/// All channels of some lines.
+struct ChannelsOfLines<'t, 'a, 'l, const N: usize>(&'t mut ChannelSums<'a>, &'t [LineOfPixels<'l>]);
 
-impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLine<'_, '_, '_, N> {
+impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, '_, N> {
     #[inline(always)]
     fn run(self, lanes: L) {
-        let ChannelsOfLine(ChannelSums { rows, reduction }, line) = self;
+        let ChannelsOfLines(ChannelSums { rows, reduction }, lines) = self;
         let vectors = rows.window.channels::<f32>().div_ceil(N);
         for (first, width) in panels(vectors, N) {
             macro_rules! of_vectors {
-                ($vectors:literal) => {
+                ($line:ident, $vectors:literal) => {
                     match reduction {
                         Reduction::Sum(kernels) => {
                             let of = WeightedSum(kernels);
-                            lanes.enter(Panel::<_, N, $vectors> { rows, of, line, first });
+                            lanes.enter(Panel::<_, N, $vectors> { rows, of, line: $line, first });
                         }
                         Reduction::SameSum => {
-                            lanes.enter(Panel::<_, N, $vectors> { rows, of: Sum, line, first });
+                            lanes.enter(Panel::<_, N, $vectors> {
+                                rows,
+                                of: Sum,
+                                line: $line,
+                                first,
+                            });
                         }
                         Reduction::Max => {
-                            lanes.enter(Panel::<_, N, $vectors> { rows, of: Max, line, first });
+                            lanes.enter(Panel::<_, N, $vectors> {
+                                rows,
+                                of: Max,
+                                line: $line,
+                                first,
+                            });
                         }
                     }
                 };
             }
-            match width {
-                3 if const { N > 8 } => of_vectors!(3),
-                2 if const { N >= 8 } => of_vectors!(2),
-                _ => of_vectors!(1),
+            for line in lines {
+                match width {
+                    3 if const { N > 8 } => of_vectors!(line, 3),
+                    2 if const { N >= 8 } => of_vectors!(line, 2),
+                    _ => of_vectors!(line, 1),
+                }
             }
         }
     }
@@ -232,6 +252,9 @@ impl Reduce for Max {
     }
 }
 
+/// At the borders of an image, a tile is computed at once if it meets no more pixels of a line.
+const MOST_PIXELS_MET: usize = 32;
+
 /// `V` vectors of channels of a line, from a vector on.
 struct Panel<'t, 'a, 'l, R: Reduce, const N: usize, const V: usize> {
     rows: &'t mut DepthwiseRows<'a, Singles>,
@@ -249,7 +272,7 @@ impl<L: ActivationLanes<N>, F: Reduce, const N: usize, const V: usize> On<L>
         let of = &window.of;
         let (pad, size, stride) = (of.pads[2][0], of.input[2], of.strides[2]);
         let reach = (of.kernel[2] - 1) * of.dilations[2];
-        let start = self.line.lines.last().map_or(0, |(_, start)| *start);
+        let start = self.line.met.last().map_or(0, |(_, start)| *start);
         let tile = if const { N > 8 } { 7 } else { 4 };
         let tile = if self.line.pixels < tile { 1 } else { tile };
         for pixel in (0..self.line.pixels).step_by(tile) {
@@ -262,6 +285,7 @@ impl<L: ActivationLanes<N>, F: Reduce, const N: usize, const V: usize> On<L>
             let end = met * window.channels::<f32>() + (self.first + V) * N;
             let is_within = end <= self.rows.bytes.len() / size_of::<f32>();
             let is_whole = begin >= pad && last - pad < size && is_within;
+            let is_within = is_within && last - begin < MOST_PIXELS_MET;
             match tile {
                 7 if const { N > 8 } && is_whole => self.tile::<L, 7, true>(lanes, pixel),
                 7 if const { N > 8 } && is_within => self.tile::<L, 7, false>(lanes, pixel),
@@ -293,8 +317,13 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
         let distance = of.dilations[2] * channels;
         // What a row of the kernel meets of each pixel, from its first column on.
         let reach = (columns - 1) * distance + V * N;
-        let padding = &self.line.padding[channel..][..V * N];
-        for (row_of_kernel, start) in self.line.lines {
+        let padding = &self.line.padding[channel..].as_chunks().0.as_chunks().0[0];
+        // The pixels that a row of the kernel meets, from the first one on, in steps of one.
+        let mut met: [&[[f32; N]; V]; MOST_PIXELS_MET] = [padding; MOST_PIXELS_MET];
+        let met_count = (R - 1) * stride + (columns - 1) * of.dilations[2] + 1;
+        let are_data =
+            pad.saturating_sub(begin)..met_count.min((pad + of.input[2]).saturating_sub(begin));
+        for (row_of_kernel, start) in &self.line.met {
             // From the first pixel of the image's line to the vectors of the last one.
             let line = &data[start * channels + channel..];
             let line = &line[..line.len().min((of.input[2] - 1) * channels + V * N)];
@@ -304,19 +333,18 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
                     rows[row] = &line[(begin + row * stride - pad) * channels..][..reach];
                 }
             }
+            if !WHOLE {
+                for pixel in are_data.clone() {
+                    let numbers = &line[(begin + pixel - pad) * channels..];
+                    met[pixel] = &numbers.as_chunks().0.as_chunks().0[0];
+                }
+            }
             for column in 0..columns {
                 let mut place = column * distance;
                 if !WHOLE {
-                    // In front of the line, these are very large numbers.
-                    let x = (begin + column * of.dilations[2]).wrapping_sub(pad);
-                    let is_met = x < of.input[2] && x + (R - 1) * stride < of.input[2];
                     for row in 0..R {
-                        let first = x.wrapping_add(row * stride).wrapping_mul(channels);
-                        let numbers = first..first.wrapping_add(V * N);
-                        rows[row] = match is_met {
-                            true => &line[numbers],
-                            false => &line.get(numbers).unwrap_or(padding)[..V * N],
-                        };
+                        let pixel = row * stride + column * of.dilations[2];
+                        rows[row] = met[pixel % MOST_PIXELS_MET].as_flattened();
                     }
                     place = 0;
                 } else if place + V * N > reach {
@@ -362,7 +390,7 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
         // The columns of the kernel that meet data.
         let first = pad.saturating_sub(begin).div_ceil(dilation).min(columns);
         let end = (pad + of.input[2]).saturating_sub(begin).div_ceil(dilation).min(columns);
-        for (row_of_kernel, start) in self.line.lines {
+        for (row_of_kernel, start) in &self.line.met {
             for column in first..end {
                 let x = begin + column * dilation - pad;
                 let numbers = &data[(start + x) * channels + channel..];

@@ -242,6 +242,27 @@ pub(crate) struct GemmTask<'a, E: ConvolutionElement> {
 /// So many steps are computed before more of the next panel is asked for.
 const BLOCK: usize = 64;
 
+/// The most bytes of a panel that rows meet before the next panel, so that its weights and the rows' elements stay in the second-level
+/// cache; or one tap.
+const BYTES_OF_PANEL: usize = if cfg!(test) { 1 << 10 } else { 512 << 10 };
+
+/// What is to be prefetched of the weights of the next panel: each row has its share, so that the panel is in the second-level cache when
+/// its turn comes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ahead<'a> {
+    weights: &'a [i8],
+    /// The lines of a row, and those of a row and a block of steps.
+    of_row: usize,
+    of_block: usize,
+}
+
+/// Some taps of a panel.
+struct TapsOfPanel<'a> {
+    panel: usize,
+    taps: Range<usize>,
+    ahead: Ahead<'a>,
+}
+
 /// A step of a panel: some bytes for each lane of each vector.
 type StepOf<const W: usize, const N: usize, const V: usize> = [[[i8; W]; N]; V];
 
@@ -259,13 +280,35 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
         panel: usize,
         first: usize,
     ) {
-        match self.vectors(panel) {
+        let (taps, ahead) = (0..self.filters.taps, Ahead::default());
+        self.taps_on::<L, W, N, R>(lanes, first, &TapsOfPanel { panel, taps, ahead }, &mut []);
+    }
+
+    /// Computes some taps of a tile of `R` rows. `sums` are those of all rows after the taps before, unless these are all.
+    #[inline(always)]
+    fn taps_on<L: Dot<E, W, N>, const W: usize, const N: usize, const R: usize>(
+        &mut self,
+        lanes: L,
+        first: usize,
+        of: &TapsOfPanel,
+        sums: &mut [L::Sums],
+    ) {
+        let task = self;
+        match task.vectors(of.panel) {
             3 if const { N > 8 } => {
-                lanes.enter(DotTile::<E, W, N, R, 3> { task: self, panel, first });
+                lanes.enter(DotTile::<E, L::Sums, W, N, R, 3> { task, first, of, sums });
             }
-            2 => lanes.enter(DotTile::<E, W, N, R, 2> { task: self, panel, first }),
-            _ => lanes.enter(DotTile::<E, W, N, R, 1> { task: self, panel, first }),
+            2 => lanes.enter(DotTile::<E, L::Sums, W, N, R, 2> { task, first, of, sums }),
+            _ => lanes.enter(DotTile::<E, L::Sums, W, N, R, 1> { task, first, of, sums }),
         }
+    }
+
+    /// How many taps meet all rows before the next ones.
+    fn taps_of_block(&self) -> usize {
+        let taps = self.filters.taps;
+        let of_a_tap = self.filters.bytes_of_a_tap() * self.filters.panel_width();
+        let blocks = (taps * of_a_tap).div_ceil(BYTES_OF_PANEL).max(1);
+        taps.div_ceil(blocks).max(1)
     }
 
     /// How many vectors a panel has.
@@ -303,16 +346,19 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
         rows
     }
 
-    /// What is to be asked for of the weights of the next panel while a tile of this one is computed: each tile has its share, so that the
-    /// panel is in the second-level cache when its turn comes.
-    #[inline(always)]
-    fn ahead(&self, panel: usize, first_row: usize, rows: usize) -> &'a [i8] {
-        let PackedFilters { taps, padded_steps, format, ref weights, .. } = *self.filters;
-        let of_panel = taps * padded_steps * format.bytes_of_step * self.filters.panel_width();
-        let next = weights.get((panel + 1) * of_panel..).unwrap_or(&[]);
-        let lines = next.len().min(of_panel) / LINE;
-        let place = |row: usize| row * lines / self.rows * LINE;
-        &next[place(first_row)..place(first_row + rows)]
+    /// What is to be prefetched while some taps of a panel are computed.
+    fn ahead(&self, panel: usize, taps: &Range<usize>) -> Ahead<'a> {
+        let of_a_tap = self.filters.bytes_of_a_tap() * self.filters.panel_width();
+        let (panel, tap) = match panel + 1 {
+            next if next < self.panels.end || taps.end == self.filters.taps => (next, taps.start),
+            _ => (self.panels.start, taps.end),
+        };
+        let next = (panel * self.filters.taps + tap) * of_a_tap;
+        let next = self.filters.weights.get(next..).unwrap_or(&[]);
+        let weights = &next[..next.len().min(taps.len() * of_a_tap)];
+        let of_row = (weights.len() / LINE).div_ceil(self.rows.max(1));
+        let blocks = taps.len() * self.steps.div_ceil(BLOCK);
+        Ahead { weights, of_row, of_block: of_row.div_ceil(blocks.max(1)) }
     }
 
     /// The first output channel of a panel, and how many it has.
@@ -334,58 +380,81 @@ impl<L: Dot<E, W, N>, E: ConvolutionElement, const W: usize, const N: usize> On<
     #[inline(always)]
     fn run(self, lanes: L) {
         let AllTiles(task) = self;
-        for panel in task.panels.clone() {
-            for (first, rows) in row_panels(0..task.rows, task.filters.format.tile[0]) {
-                match rows {
-                    8 if const { N > 8 } => task.rows_on::<L, W, N, 8>(lanes, panel, first),
-                    6 if const { N == 8 } => task.rows_on::<L, W, N, 6>(lanes, panel, first),
-                    4 => task.rows_on::<L, W, N, 4>(lanes, panel, first),
-                    2 => task.rows_on::<L, W, N, 2>(lanes, panel, first),
-                    _ => task.rows_on::<L, W, N, 1>(lanes, panel, first),
+        let [tile_rows, most_vectors] = task.filters.format.tile;
+        let (taps, of_block) = (task.filters.taps, task.taps_of_block());
+        let of_panel = if of_block < taps { task.rows * most_vectors } else { 0 };
+        let mut sums = vec![lanes.first(&[0; N]); task.panels.len() * of_panel];
+        for tap in (0..taps).step_by(of_block) {
+            for (number, panel) in task.panels.clone().enumerate() {
+                let sums = &mut sums[number * of_panel..][..of_panel];
+                let taps = tap..taps.min(tap + of_block);
+                let ahead = task.ahead(panel, &taps);
+                let of = &TapsOfPanel { panel, taps, ahead };
+                for (first, rows) in row_panels(0..task.rows, tile_rows) {
+                    match rows {
+                        8 if const { N > 8 } => task.taps_on::<L, W, N, 8>(lanes, first, of, sums),
+                        6 if const { N == 8 } => task.taps_on::<L, W, N, 6>(lanes, first, of, sums),
+                        4 => task.taps_on::<L, W, N, 4>(lanes, first, of, sums),
+                        2 => task.taps_on::<L, W, N, 2>(lanes, first, of, sums),
+                        _ => task.taps_on::<L, W, N, 1>(lanes, first, of, sums),
+                    }
                 }
             }
         }
     }
 }
 
-/// A tile of `R` rows and `V` vectors of a panel.
+/// Some taps of a tile of `R` rows and `V` vectors of a panel.
 struct DotTile<
     't,
     'a,
     E: ConvolutionElement,
+    S,
     const W: usize,
     const N: usize,
     const R: usize,
     const V: usize,
 > {
     task: &'t mut GemmTask<'a, E>,
-    panel: usize,
+    /// The first row.
     first: usize,
+    of: &'t TapsOfPanel<'t>,
+    /// Of each row, the sums of the taps before these, if these are not all.
+    sums: &'t mut [S],
 }
 
 impl<L, E: ConvolutionElement, const W: usize, const N: usize, const R: usize, const V: usize> On<L>
-    for DotTile<'_, '_, E, W, N, R, V>
+    for DotTile<'_, '_, E, L::Sums, W, N, R, V>
 where
     L: Dot<E, W, N>,
 {
     #[inline(always)]
     fn run(self, lanes: L) {
-        let DotTile { task, panel, first } = self;
-        let (weights, first_sums) = task.panel::<W, N, V>(panel);
+        let DotTile { task, first, of: TapsOfPanel { panel, taps, ahead }, sums: kept } = self;
+        let padded_steps = task.filters.padded_steps;
+        let (weights, first_sums) = task.panel::<W, N, V>(*panel);
         let mut begin = [lanes.first(&first_sums[0]); V];
         for vector in 1..V {
             begin[vector] = lanes.first(&first_sums[vector]);
         }
         // Loops of constants keep the sums in registers.
         let mut sums = [begin; R];
-        let mut ahead = task.ahead(panel, first, R).chunks(LINE);
-        let lines_of_block = ahead.len().div_ceil(weights.len().div_ceil(BLOCK));
-        for (tap, weights) in weights.chunks_exact(task.filters.padded_steps).enumerate() {
+        if taps.start > 0 {
+            let kept = kept[first * V..].as_chunks::<V>().0;
+            for row in 0..R {
+                for vector in 0..V {
+                    sums[row][vector] = kept[row][vector];
+                }
+            }
+        }
+        let lines = ahead.weights.get(first * ahead.of_row * LINE..).unwrap_or(&[]).chunks(LINE);
+        let mut lines = lines.take(R * ahead.of_row);
+        for tap in taps.clone() {
             // Without those that fill the tap up.
-            let weights = &weights[..task.steps];
+            let weights = &weights[tap * padded_steps..][..task.steps];
             let whole: [&[[u8; 4]]; R] = task.rows(first, tap, weights.len());
             for (block, weights) in weights.chunks(BLOCK).enumerate() {
-                for line in ahead.by_ref().take(lines_of_block) {
+                for line in lines.by_ref().take(R * ahead.of_block) {
                     prefetch(line.as_ptr().cast());
                 }
                 let mut rows: [&[[u8; 4]]; R] = [&[]; R];
@@ -413,7 +482,11 @@ where
                 stored[row][vector] = sums[row][vector];
             }
         }
-        let (channel, width) = task.channels(panel);
+        if taps.end < task.filters.taps {
+            kept[first * V..].as_chunks_mut::<V>().0[..R].copy_from_slice(&stored);
+            return;
+        }
+        let (channel, width) = task.channels(*panel);
         let at = TilePlace { channel, width, first_row: first };
         lanes.finish(task.epilogue, &stored, at, &mut task.output);
     }

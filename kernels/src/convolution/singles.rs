@@ -115,14 +115,28 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
     output: &mut OutputRows,
 ) {
     let TilePlace { channel, width, first_row } = at;
-    let mut numbers = *sums;
+    let mut numbers = [[lanes.splat(0.); V]; R];
+    for row in 0..R {
+        for vector in 0..V {
+            numbers[row][vector] = sums[row][vector];
+        }
+    }
+    // The numbers of a vector in a row of the panel.
+    let of_vector = |vector: usize| vector * N..width.min(vector * N + N);
     if epilogue.adds {
+        let mut residual = [&[][..]; R];
+        for (row, residual) in residual.iter_mut().enumerate() {
+            let bytes = output.residual(first_row + row, channel * size_of::<f32>());
+            *residual = &cast_slice(bytes)[..width];
+        }
         for row in 0..R {
-            let others = output.residual(first_row + row, channel * size_of::<f32>());
-            let others: &[f32] = &cast_slice(others)[..width];
             for vector in 0..V {
-                let others = vector_at(lanes, others, vector * N);
-                numbers[row][vector] = lanes.add(numbers[row][vector], others);
+                let residual: &[f32] = &residual[row][of_vector(vector)];
+                let residual = match residual.first_chunk() {
+                    Some(whole) => lanes.load(whole),
+                    None => lanes.load_part(residual),
+                };
+                numbers[row][vector] = lanes.add(numbers[row][vector], residual);
             }
         }
     }
@@ -134,31 +148,34 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
             }
         }
     }
-    let mut rows: [&mut [u8]; R] = output.rows(first_row, channel, width);
+    // Loops, as functions of arrays need not be inlined.
+    let mut places = [const { None }; R];
+    for (place, row) in places.iter_mut().zip(output.rows::<R>(first_row, channel, width)) {
+        *place = Some(cast_slice_mut::<_, f32>(row));
+    }
     if width == V * N {
         for row in 0..R {
-            let places: &mut [f32] = cast_slice_mut(rows[row]);
-            let places = &mut places.as_chunks_mut().0.as_chunks_mut::<V>().0[0];
-            for vector in 0..V {
-                lanes.store(&mut places[vector], numbers[row][vector]);
+            if let Some(places) = &mut places[row]
+                && let Some(places) = places.as_chunks_mut().0.first_chunk_mut::<V>()
+            {
+                for vector in 0..V {
+                    lanes.store(&mut places[vector], numbers[row][vector]);
+                }
             }
         }
     } else {
         for row in 0..R {
-            let places: &mut [f32] = cast_slice_mut(rows[row]);
-            for vector in 0..V {
-                let part = &mut places[vector * N..width.min(vector * N + N)];
-                match part.first_chunk_mut() {
-                    Some(whole) => lanes.store(whole, numbers[row][vector]),
-                    None => lanes.store_part(part, numbers[row][vector]),
+            if let Some(places) = &mut places[row] {
+                for vector in 0..V {
+                    lanes.store_part(&mut places[of_vector(vector)], numbers[row][vector]);
                 }
             }
         }
     }
     // These take so many instructions that the sums would not stay in registers.
     if epilogue.activation.is_long() {
-        for places in &mut rows {
-            let (whole, part) = cast_slice_mut(places).as_chunks_mut();
+        for places in places.iter_mut().flatten() {
+            let (whole, part) = places.as_chunks_mut();
             for place in whole {
                 lanes.store(place, lanes.activated(lanes.load(place), epilogue.activation));
             }
@@ -169,8 +186,7 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
         }
     }
     if let Some(slopes) = &epilogue.slopes {
-        for places in &mut rows {
-            let places: &mut [f32] = cast_slice_mut(places);
+        for places in places.iter_mut().flatten() {
             for (place, slope) in places.iter_mut().zip(&slopes[channel..]) {
                 *place *= if *place < 0. { *slope } else { 1. };
             }

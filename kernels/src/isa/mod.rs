@@ -271,6 +271,23 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     fn splat(self, number: f32) -> Self::Floats;
     fn load(self, numbers: &[f32; N]) -> Self::Floats;
     fn store(self, place: &mut [f32; N], numbers: Self::Floats);
+    /// The first numbers of a slice, and zeros where there are no more.
+    #[inline(always)]
+    fn load_part(self, part: &[f32]) -> Self::Floats {
+        self.load(&padded(part))
+    }
+    /// Writes the first numbers, or all: as many as there is room for.
+    #[inline(always)]
+    fn store_part(self, part: &mut [f32], numbers: Self::Floats) {
+        match part.first_chunk_mut() {
+            Some(place) => self.store(place, numbers),
+            None => {
+                let mut all = [0.; N];
+                self.store(&mut all, numbers);
+                part.copy_from_slice(&all[..part.len()]);
+            }
+        }
+    }
     fn add(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
     fn sub(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
     fn mul(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
@@ -372,23 +389,6 @@ pub(crate) fn padded<T: Copy + Default, const COUNT: usize>(elements: &[T]) -> [
             let mut padded = [T::default(); COUNT];
             padded[..elements.len()].copy_from_slice(elements);
             padded
-        }
-    }
-}
-
-/// Writes the first numbers of a vector, or all: as many as there is room for.
-#[inline(always)]
-pub(crate) fn store_first<L: Lanes<N>, const N: usize>(
-    lanes: L,
-    place: &mut [f32],
-    numbers: L::Floats,
-) {
-    match place.first_chunk_mut() {
-        Some(place) => lanes.store(place, numbers),
-        None => {
-            let mut all = [0.; N];
-            lanes.store(&mut all, numbers);
-            place.copy_from_slice(&all[..place.len()]);
         }
     }
 }

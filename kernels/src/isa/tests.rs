@@ -107,6 +107,21 @@ impl OnLanes for AllFunctions<'_> {
             }
         }
         found.push(("put_bytes", bytes));
+        let vector = &numbers[0];
+        for count in 0..=N {
+            let mut loaded = [7.; N];
+            lanes.store(&mut loaded, lanes.load_part(&vector[..count]));
+            let is_same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits();
+            assert!(loaded.iter().zip(vector).take(count).all(is_same), "load_part {count}");
+            assert!(loaded[count..].iter().all(|it| it.to_bits() == 0), "load_part {count}");
+            let mut stored = vec![7.; N + 1];
+            lanes.store_part(&mut stored[..count], lanes.load(vector));
+            assert!(stored.iter().zip(vector).take(count).all(is_same), "store_part {count}");
+            assert!(stored[count..].iter().all(|it| *it == 7.), "store_part {count}");
+        }
+        let mut stored = [[0; 4]; N];
+        lanes.store_words(&mut stored, lanes.load_words(&words.as_chunks().0[0]));
+        assert_eq!(stored, words.as_chunks().0[0], "store_words");
         let all_codes: Vec<u8> = (0..=255).collect();
         let codes = all_codes.as_chunks::<N>().0;
         let of_codes = |function: &dyn Fn(&[u8; N]) -> L::Floats| {

@@ -146,7 +146,8 @@ isa!(Avx512Bf16, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,av
 /// Implements [`Lanes`].
 macro_rules! lanes {
     ([$($generic:tt)*] $name:ty, $lanes:literal, $numbers:ty, $words:ty,
-        splat: $splat:ident, load: $load:ident, store: $store:ident, add: $add:ident, sub: $sub:ident, mul: $mul:ident,
+        splat: $splat:ident, load: $load:ident, store: $store:ident, load_part: $load_part:ident,
+        store_part: $store_part:ident, add: $add:ident, sub: $sub:ident, mul: $mul:ident,
         fmadd: $fmadd:ident, load_bytes: $load_bytes:ident, load_half: $load_half:ident, load_words: $load_words:ident, store_words: $store_words:ident,
         widen_i8: $widen_i8:ident, widen_u8: $widen_u8:ident, widen_u16: $widen_u16:ident, floats: $floats:ident,
         of_f16: $of_f16:ident, cast: $cast:ident, and: $and:ident, set: $set:ident, shift_left: $shift_left:ident,
@@ -168,6 +169,8 @@ macro_rules! lanes {
                 store(place: &mut [f32; $lanes], numbers: $numbers) -> () = {
                     $store(place.as_mut_ptr(), numbers)
                 };
+                load_part(part: &[f32]) -> $numbers = $load_part(part);
+                store_part(part: &mut [f32], numbers: $numbers) -> () = $store_part(part, numbers);
                 add(a: $numbers, b: $numbers) -> $numbers = $add(a, b);
                 sub(a: $numbers, b: $numbers) -> $numbers = $sub(a, b);
                 mul(a: $numbers, b: $numbers) -> $numbers = $mul(a, b);
@@ -244,6 +247,49 @@ macro_rules! lanes {
     };
 }
 
+/// A mask of the lanes that a slice has numbers for.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn lanes_of_256(part: &[f32]) -> __m256i {
+    let count = _mm256_set1_epi32(part.len().min(8) as i32);
+    _mm256_cmpgt_epi32(count, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn load_part_256(part: &[f32]) -> __m256 {
+    // SAFETY: the lanes that are read are those of the slice.
+    unsafe { _mm256_maskload_ps(part.as_ptr(), lanes_of_256(part)) }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn store_part_256(part: &mut [f32], numbers: __m256) {
+    let lanes = lanes_of_256(part);
+    // SAFETY: the lanes that are written are those of the slice.
+    unsafe { _mm256_maskstore_ps(part.as_mut_ptr(), lanes, numbers) };
+}
+
+/// As [`lanes_of_256`].
+fn lanes_of_512(part: &[f32]) -> __mmask16 {
+    ((1u32 << part.len().min(16)) - 1) as __mmask16
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn load_part_512(part: &[f32]) -> __m512 {
+    // SAFETY: as in `load_part_256`.
+    unsafe { _mm512_maskz_loadu_ps(lanes_of_512(part), part.as_ptr()) }
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn store_part_512(part: &mut [f32], numbers: __m512) {
+    let lanes = lanes_of_512(part);
+    // SAFETY: as in `store_part_256`.
+    unsafe { _mm512_mask_storeu_ps(part.as_mut_ptr(), lanes, numbers) };
+}
+
 /// A code of four bits of each word: so many bits are above it, and so many below.
 #[target_feature(enable = "avx2")]
 #[inline]
@@ -270,7 +316,8 @@ fn of_nibble_512<const SIGNED: bool, const ABOVE: i32, const BELOW: u32>(words: 
 }
 
 lanes!([const VNNI: bool] Avx256<VNNI>, 8, __m256, __m256i,
-    splat: _mm256_set1_ps, load: _mm256_loadu_ps, store: _mm256_storeu_ps, add: _mm256_add_ps, sub: _mm256_sub_ps,
+    splat: _mm256_set1_ps, load: _mm256_loadu_ps, store: _mm256_storeu_ps, load_part: load_part_256, store_part: store_part_256,
+    add: _mm256_add_ps, sub: _mm256_sub_ps,
     mul: _mm256_mul_ps, fmadd: _mm256_fmadd_ps, load_bytes: _mm_loadl_epi64, load_half: _mm_loadu_si128,
     load_words: _mm256_loadu_si256, store_words: _mm256_storeu_si256, widen_i8: _mm256_cvtepi8_epi32, widen_u8: _mm256_cvtepu8_epi32,
     widen_u16: _mm256_cvtepu16_epi32, floats: _mm256_cvtepi32_ps, of_f16: _mm256_cvtph_ps, cast: _mm256_castsi256_ps,
@@ -285,7 +332,8 @@ lanes!([const VNNI: bool] Avx256<VNNI>, 8, __m256, __m256i,
     transpose: transpose_8, min: _mm256_min_ps, max: _mm256_max_ps, integers: _mm256_cvtps_epi32, put_bytes: put_bytes_256);
 
 lanes!([const VNNI: bool] Avx512<VNNI>, 16, __m512, __m512i,
-    splat: _mm512_set1_ps, load: _mm512_loadu_ps, store: _mm512_storeu_ps, add: _mm512_add_ps, sub: _mm512_sub_ps,
+    splat: _mm512_set1_ps, load: _mm512_loadu_ps, store: _mm512_storeu_ps, load_part: load_part_512, store_part: store_part_512,
+    add: _mm512_add_ps, sub: _mm512_sub_ps,
     mul: _mm512_mul_ps, fmadd: _mm512_fmadd_ps, load_bytes: _mm_loadu_si128, load_half: _mm256_loadu_si256,
     load_words: _mm512_loadu_si512, store_words: _mm512_storeu_si512, widen_i8: _mm512_cvtepi8_epi32, widen_u8: _mm512_cvtepu8_epi32,
     widen_u16: _mm512_cvtepu16_epi32, floats: _mm512_cvtepi32_ps, of_f16: _mm512_cvtph_ps, cast: _mm512_castsi512_ps,

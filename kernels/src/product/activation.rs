@@ -18,7 +18,7 @@ use super::kernel::{load, store};
 use crate::isa::NeonPairs;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx256, Avx512};
-use crate::isa::{Lanes, Portable, max_or_second, min_or_second, padded, store_first};
+use crate::isa::{Lanes, Portable, max_or_second, min_or_second};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::isa::{Simd128, both};
 
@@ -201,16 +201,6 @@ fn over_one_and_power<S: Simd>(simd: S, x: S::f32s, power: S::f32s) -> S::f32s {
 /// Vectors that apply the functions, where they are none of pulp's.
 pub(crate) trait ActivationLanes<const N: usize>: Lanes<N> {
     fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats;
-    /// The numbers of a slice of fewer, and zeros.
-    #[inline(always)]
-    fn load_part(self, part: &[f32]) -> Self::Floats {
-        self.load(&padded(part))
-    }
-    /// Writes the first numbers to a slice of fewer.
-    #[inline(always)]
-    fn store_part(self, part: &mut [f32], numbers: Self::Floats) {
-        store_first(self, part, numbers);
-    }
 }
 
 impl ActivationLanes<8> for Portable {
@@ -231,16 +221,6 @@ macro_rules! impl_activation_lanes {
             #[inline(always)]
             fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats {
                 pulp::cast(activation.apply(self.pulp(), pulp::cast(x)))
-            }
-
-            #[inline(always)]
-            fn load_part(self, part: &[f32]) -> Self::Floats {
-                pulp::cast(self.pulp().partial_load_f32s(part))
-            }
-
-            #[inline(always)]
-            fn store_part(self, part: &mut [f32], numbers: Self::Floats) {
-                self.pulp().partial_store_f32s(part, pulp::cast(numbers));
             }
         }
     };
