@@ -1,3 +1,5 @@
+//! A runtime of tract whose models run on this crate's operators, and the threads that they run on.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tract_core::internal::*;

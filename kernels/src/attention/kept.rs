@@ -1,3 +1,5 @@
+//! Masks that say what attention keeps, as numbers that are added to scores.
+
 use tract_core::internal::*;
 
 use crate::checks::expect_data;

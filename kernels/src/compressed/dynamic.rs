@@ -284,31 +284,31 @@ impl DynamicGemmPanel<'_, '_> {
         }
     }
 
-    /// `N` rows of data.
+    /// `R` rows of data.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn tile<const N: usize>(&mut self, lanes: Avx512Vnni, first: usize) {
+    fn tile<const R: usize>(&mut self, lanes: Avx512Vnni, first: usize) {
         let DynamicGemm { matrix, data, bias, activation, .. } = self.product;
         let layout = data.layout;
         let steps = STEPS_OF_GROUP;
         let panel: &[PanelStep] = self.panel.as_chunks().0.as_chunks().0;
-        let rows: [&[f32]; N] = std::array::from_fn(|row| data.row(first + row));
+        let rows: [&[f32]; R] = std::array::from_fn(|row| data.row(first + row));
         let scales: &[PanelStep] = self.parameters.scales.as_chunks().0.as_chunks().0;
         let offsets: &[PanelStep] = self.parameters.zero_points.as_chunks().0.as_chunks().0;
-        let mut totals = [[lanes.splat(0.); VECTORS]; N];
+        let mut totals = [[lanes.splat(0.); VECTORS]; R];
         for group in 0..layout.groups {
-            let bytes: [&[f32]; N] =
+            let bytes: [&[f32]; R] =
                 std::array::from_fn(|row| &rows[row][group * steps..][..steps]);
             let right = &panel[group * steps..][..steps];
             // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
             unsafe {
-                let mut sums = [[_mm512_setzero_si512(); VECTORS]; N];
+                let mut sums = [[_mm512_setzero_si512(); VECTORS]; R];
                 for step in 0..steps {
                     let mut codes = [_mm512_setzero_si512(); VECTORS];
                     for vector in 0..VECTORS {
                         codes[vector] = _mm512_castps_si512(lanes.load(&right[step][vector]));
                     }
-                    for row in 0..N {
+                    for row in 0..R {
                         let bytes = _mm512_set1_epi32(bytes[row][step].to_bits().cast_signed());
                         for vector in 0..VECTORS {
                             sums[row][vector] =
@@ -320,7 +320,7 @@ impl DynamicGemmPanel<'_, '_> {
                 for vector in 0..VECTORS {
                     let scale = lanes.load(&scales[of_matrix][vector]);
                     let offset = lanes.load(&offsets[of_matrix][vector]);
-                    for row in 0..N {
+                    for row in 0..R {
                         let parameters = &rows[row][layout.steps()..];
                         let of_data = lanes.splat(parameters[group]);
                         let sum = lanes.splat(parameters[layout.groups + group]);
@@ -331,7 +331,7 @@ impl DynamicGemmPanel<'_, '_> {
                 }
             }
         }
-        for row in 0..N {
+        for row in 0..R {
             let mut sums = [[0.; LANES]; VECTORS];
             for vector in 0..VECTORS {
                 lanes.store(&mut sums[vector], totals[row][vector]);

@@ -204,17 +204,16 @@ impl<E: ConvolutionElement> Convolution<E> {
         let bytes = cast_slice(data.as_slice::<E::Data>()?);
         let (mut window, shape) =
             ChannelsLastWindow::new(operator, &self.spec, inputs[0].shape(), size_of::<E::Data>())?;
-        let others = inputs.get(1).map(|others| {
+        let residual = inputs.get(1).map(|residual| {
             ensure!(
-                *others.shape() == *shape,
+                *residual.shape() == *shape,
                 "{operator}: what is added has shape {:?}, but must have that of the output, {shape:?}",
-                others.shape()
+                residual.shape()
             );
-            others.try_as_plain_ram()
+            residual.try_as_plain_ram()
         });
-        let others = others.transpose()?;
-        let residual =
-            others.as_ref().map_or(Ok(&[][..]), |others| others.as_slice::<E::Data>())?;
+        let residual = residual.transpose()?;
+        let residual = residual.as_ref().map_or(Ok(&[][..]), |it| it.as_slice::<E::Data>())?;
         let (padded, padded_bytes);
         let bytes = match &self.filters {
             ConvolutionFilters::Products(ProductFilters { reading: Reading::Copied, .. }) => {

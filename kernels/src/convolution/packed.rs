@@ -1,3 +1,5 @@
+//! The operator of convolutions in single precision: which ones it takes, and how their weights are packed.
+
 use std::sync::Arc;
 
 use pulp::bytemuck::cast_slice;

@@ -1,3 +1,5 @@
+//! The operator of pools in single precision, with the channels last.
+
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 

@@ -1,3 +1,5 @@
+//! Convolutions without the taps that meet nothing but padding.
+
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 

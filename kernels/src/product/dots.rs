@@ -1,3 +1,5 @@
+//! Products of single rows with a matrix whose rows are the columns of the output (GEMV).
+
 use pulp::{Simd, WithSimd, as_arrays};
 use tract_core::prelude::TractResult;
 

@@ -1,3 +1,5 @@
+//! The GEMM of a thread: a block of the output, tile by tile, on vectors of any size.
+
 use std::ops::Range;
 
 use pulp::bytemuck::cast_slice;

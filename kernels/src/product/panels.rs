@@ -1,3 +1,5 @@
+//! Panels of the operands of a GEMM: how many rows and columns they have, and how matrices are packed into them.
+
 use std::convert::Infallible;
 use std::ops::{Deref, DerefMut, Range};
 

@@ -1,3 +1,5 @@
+//! How threads share the output of a product: rows, or columns.
+
 use std::ops::Range;
 
 use tract_core::prelude::TractResult;

@@ -39,7 +39,7 @@ pub(crate) struct LayerDescription {
     /// What the codes of the output stand for. Without them it has numbers.
     pub output: Option<Arc<Levels>>,
     /// What is added to these codes, from a second input of the shape of the output.
-    pub addition: Option<ResidualOperand>,
+    pub residual: Option<ResidualOperand>,
 }
 
 /// A convolution of codes, whose sums are exact. The data is `[any axes, spatial axes, channels]`, of type `u8`; the output
@@ -99,7 +99,7 @@ impl QuantizedConvolution {
     pub fn new(
         description: &LayerDescription,
     ) -> TractResult<Result<QuantizedConvolution, String>> {
-        let LayerDescription { spec, group, data, scales, activation, output, addition, .. } =
+        let LayerDescription { spec, group, data, scales, activation, output, residual, .. } =
             description;
         if let Some(reason) = description.refusal() {
             return Ok(Err(reason));
@@ -157,16 +157,16 @@ impl QuantizedConvolution {
         zeros = zeros.repeat(together);
         zeros.resize(spec.input_channels + MOST_CHANNELS, 0);
         let widened_zeros = zeros.iter().flat_map(|zero| i16::from(*zero).to_ne_bytes());
-        let last = addition.as_ref().map_or(output, |addition| &addition.output);
+        let last = residual.as_ref().map_or(output, |residual| &residual.output);
         let text = match last {
             Some(levels) => format!("to {}", levels.text()),
             None => "to numbers".to_string(),
         };
-        let plus = if addition.is_some() { "plus codes, " } else { "" };
+        let plus = if residual.is_some() { "plus codes, " } else { "" };
         let (of_sums, second) = (of_sums.repeat(together), description.second.as_ref());
         let second = second.map(|second| second.repeat(together));
-        let (output, addition) = (output.as_deref(), addition.as_ref());
-        let epilogue = Epilogue::new(&of_sums, *activation, second.as_deref(), output, addition);
+        let (output, residual) = (output.as_deref(), residual.as_ref());
+        let epilogue = Epilogue::new(&of_sums, *activation, second.as_deref(), output, residual);
         let of = Convolution {
             spec: spec.clone(),
             group: *group,
@@ -182,7 +182,7 @@ impl QuantizedConvolution {
 
     /// How many inputs it has.
     fn inputs(&self) -> RangeInclusive<usize> {
-        let count = if self.of.epilogue.addition.is_some() { 2 } else { 1 };
+        let count = if self.of.epilogue.residual.is_some() { 2 } else { 1 };
         count..=count
     }
 }
@@ -202,10 +202,10 @@ impl QuantizedConvolution {
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         expect_input_count("QuantizedConvolution", inputs.len(), self.inputs())?;
-        if let Some(others) = inputs.get(1) {
+        if let Some(residual) = inputs.get(1) {
             ensure!(
-                others.datum_type == DatumType::U8,
-                "QuantizedConvolution: the codes that are added are {others:?}, but must be of type U8"
+                residual.datum_type == DatumType::U8,
+                "QuantizedConvolution: the codes that are added are {residual:?}, but must be of type U8"
             );
         }
         let shape = output_shape("QuantizedConvolution", &self.of.spec, DatumType::U8, inputs[0])?;

@@ -119,34 +119,34 @@ pub(crate) struct Epilogue {
     /// What comes after that: from numbers to others, or to codes that are not rounded yet.
     pub second: Option<ChannelScales>,
     /// What is added to what the codes stand for.
-    pub addition: Option<ResidualAddition>,
+    pub residual: Option<ResidualScales>,
 }
 
 /// A residual that is added: the sum of the numbers that codes stand for, and others of the same place. Both scales together give
 /// the sum, or a code of it that is not rounded yet.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ResidualAddition {
+pub(crate) struct ResidualScales {
     /// For the codes of this layer, with the limits of the sum.
     pub own: ChannelScales,
     /// What the other codes are multiplied by; their addends are among those of `own`.
     pub factors: Vec<f32>,
 }
 
-/// What a residual addition is made of.
+/// What a residual is made of.
 #[derive(Debug, Clone)]
 pub(crate) struct ResidualOperand {
     /// What the other codes stand for.
-    pub others: Arc<Levels>,
+    pub levels: Arc<Levels>,
     /// The limits of the sum.
     pub limits: [f32; 2],
     /// What the codes of the output stand for. Without them it has numbers.
     pub output: Option<Arc<Levels>>,
 }
 
-impl ResidualAddition {
-    fn new(channels: usize, own: &Levels, of: &ResidualOperand) -> ResidualAddition {
+impl ResidualScales {
+    fn new(channels: usize, own: &Levels, of: &ResidualOperand) -> ResidualScales {
         let scale = |channel: usize| {
-            let (own, other) = (own.of(channel), of.others.of(channel));
+            let (own, other) = (own.of(channel), of.levels.of(channel));
             let (factor, shift, [least, most]) = match &of.output {
                 None => (1., 0., of.limits),
                 Some(levels) => {
@@ -163,7 +163,7 @@ impl ResidualAddition {
             |(scale, factor): (&ChannelScale, &f32)| 1. + f64::from(factor / scale[0]).abs();
         let largest = 255. * scales.iter().zip(&factors).map(ratio).fold(1., f64::max);
         factors.resize(channels + MOST_LANES, 0.);
-        ResidualAddition { own: ChannelScales::new(scales.into_iter(), largest), factors }
+        ResidualScales { own: ChannelScales::new(scales.into_iter(), largest), factors }
     }
 }
 
@@ -203,7 +203,7 @@ impl Epilogue {
         activation: Activation,
         second: Option<&[[f32; 2]]>,
         levels: Option<&Levels>,
-        addition: Option<&ResidualOperand>,
+        residual: Option<&ResidualOperand>,
     ) -> Epilogue {
         let channels = scales.len();
         let (limits, activation) = match activation.limits() {
@@ -233,15 +233,14 @@ impl Epilogue {
             let second = (0..channels).map(|channel| coded(channel, scale(channel), UNLIMITED));
             ChannelScales::new(second, largest)
         });
-        let addition =
-            levels.zip(addition).map(|(own, of)| ResidualAddition::new(channels, own, of));
-        Epilogue { scales, activation, second, addition }
+        let residual = levels.zip(residual).map(|(own, of)| ResidualScales::new(channels, own, of));
+        Epilogue { scales, activation, second, residual }
     }
 
     /// Whether it is nothing but the first scales.
     #[inline(always)]
     pub fn is_of_scales(&self) -> bool {
-        self.activation.is_none() && self.second.is_none() && self.addition.is_none()
+        self.activation.is_none() && self.second.is_none() && self.residual.is_none()
     }
 }
 
@@ -332,23 +331,23 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
                 }
             }
         }
-        if let Some(addition) = &epilogue.addition {
-            let own = addition.own.of::<N, V>(channel);
-            let factors = vectors::<N, V>(&addition.factors, channel);
+        if let Some(residual) = &epilogue.residual {
+            let own = residual.own.of::<N, V>(channel);
+            let factors = vectors::<N, V>(&residual.factors, channel);
             let (zero, highest) = (lanes.splat(0.), lanes.splat(255.));
             let mut last = [[0; N]; V];
             for row in 0..R {
-                let others = output.residual(first_row + row, channel);
-                let others: &[[u8; N]; V] = match others.as_chunks().0.as_chunks().0 {
+                let codes = output.residual(first_row + row, channel);
+                let codes: &[[u8; N]; V] = match codes.as_chunks().0.as_chunks().0 {
                     [whole, ..] => whole,
                     _ => {
-                        last.as_flattened_mut()[..width].copy_from_slice(&others[..width]);
+                        last.as_flattened_mut()[..width].copy_from_slice(&codes[..width]);
                         &last
                     }
                 };
                 for vector in 0..V {
                     let code = lanes.nearest(lanes.clamp(numbers[row][vector], zero, highest));
-                    let other = lanes.of_u8(&others[vector]);
+                    let other = lanes.of_u8(&codes[vector]);
                     let sum = lanes.load(&own.addends[vector]);
                     let sum = lanes.mul_add(other, lanes.load(&factors[vector]), sum);
                     let sum = lanes.mul_add(code, lanes.load(&own.factors[vector]), sum);

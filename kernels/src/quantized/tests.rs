@@ -188,14 +188,14 @@ impl LayerCase {
         let data = Tensor::from_shape(&shape, &data).unwrap();
         let second: Vec<[f32; 2]> = (0..outputs).map(|it| [0.5, it as f32 * 2.]).collect();
         let of_scale = |scale, zero| Arc::new(Levels::of_scale(scale, zero).unwrap());
-        let (coded, others) = (of_scale(64., 100), of_scale(32., 7));
+        let (coded, of_residual) = (of_scale(64., 100), of_scale(32., 7));
         let added = |output| {
-            Some(ResidualOperand { others: others.clone(), limits: [-900., 5000.], output })
+            Some(ResidualOperand { levels: of_residual.clone(), limits: [-900., 5000.], output })
         };
         let (to_numbers, to_codes) = (added(None), added(Some(of_scale(128., 50))));
         let (to_numbers, to_codes) = (to_numbers.as_ref(), to_codes.as_ref());
         let others: Vec<u8> = (0..sums.len()).map(|_| random() as u8).collect();
-        for (activation, second, output, addition) in [
+        for (activation, second, output, residual) in [
             (Activation::Identity, None, None, None),
             (Activation::Clamp { min: -50., max: 1000. }, None, None, None),
             (Activation::Clamp { min: -50., max: 1000. }, Some(&*second), None, None),
@@ -219,12 +219,12 @@ impl LayerCase {
                 activation,
                 second: second.map(<[_]>::to_vec),
                 output: output.cloned(),
-                addition: addition.cloned(),
+                residual: residual.cloned(),
             })
             .unwrap()
             .unwrap();
             let mut inputs = tvec!(data.clone().into_tvalue());
-            if addition.is_some() {
+            if residual.is_some() {
                 let sizes = self.axes.iter().map(WindowAxis::output);
                 let shape: Vec<usize> =
                     [self.images].into_iter().chain(sizes).chain([outputs]).collect();
@@ -254,8 +254,8 @@ impl LayerCase {
                     let others = (f64::from(others[at]) - 7.) * 32.;
                     ((code.round() - 100.) * 64. + others).clamp(-900., 5000.)
                 });
-                if let Some(addition) = addition {
-                    let apart = neighbours.map(|sum| match &addition.output {
+                if let Some(residual) = residual {
+                    let apart = neighbours.map(|sum| match &residual.output {
                         None => (f64::from(*found) - sum).abs() - 1e-2,
                         Some(_) => {
                             let code = (sum / 128. + 50.).clamp(0., 255.);
@@ -345,7 +345,7 @@ fn few_codes_differ_from_exact_arithmetic() {
                     scales: scales.iter().zip(bias).map(|(scale, bias)| [*scale, *bias]).collect(),
                     activation,
                     second: None,
-                    addition: None,
+                    residual: None,
                     output: Some(output.clone()),
                 })
                 .unwrap()
@@ -404,7 +404,7 @@ fn swish_of_any_number() {
             scales: bias.map(|bias| [1., bias]).to_vec(),
             activation: Activation::Swish,
             second: None,
-            addition: None,
+            residual: None,
             output: None,
         })
         .unwrap()

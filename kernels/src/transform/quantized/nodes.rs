@@ -305,12 +305,12 @@ impl<'a> QuantizedTranslation<'a> {
             scales = part.repeated(&scales);
             second = second.map(|second| part.repeated(&second));
         }
-        let addition = match (&output, &upsampled) {
-            (Some(_), None) => self.addition(&mut chain, layout)?,
+        let residual = match (&output, &upsampled) {
+            (Some(_), None) => self.residual(&mut chain, layout)?,
             _ => None,
         };
-        let (others, addition) = addition.unzip();
-        let last = addition.as_ref().map_or(&output, |addition| &addition.output).clone();
+        let (codes_of_residual, residual) = residual.unzip();
+        let last = residual.as_ref().map_or(&output, |residual| &residual.output).clone();
         let weights = weights.codes;
         let description = LayerDescription {
             spec,
@@ -321,11 +321,11 @@ impl<'a> QuantizedTranslation<'a> {
             activation,
             second,
             output,
-            addition,
+            residual,
         };
         let op = or_refuse!(QuantizedConvolution::new(&description)?);
         let Some((upsampling, _)) = upsampled else {
-            let inputs: TVec<OutletId> = [codes].into_iter().chain(others).collect();
+            let inputs: TVec<OutletId> = [codes].into_iter().chain(codes_of_residual).collect();
             return self.replace(&chain, op, &inputs, last, layout);
         };
         let by = op.name();
@@ -344,7 +344,7 @@ impl<'a> QuantizedTranslation<'a> {
 
     /// Takes over a sum of the chain, which ends with codes, and of other codes that are there already; with its limits and the
     /// codes that are made of it.
-    fn addition(
+    fn residual(
         &mut self,
         chain: &mut Chain<'a>,
         layout: CodeLayout,
@@ -360,12 +360,12 @@ impl<'a> QuantizedTranslation<'a> {
         rule_if_some!(operand = next.operand);
         rule_if!(self.source.outlet_fact(operand)?.shape == next.node.outputs[0].fact.shape);
         rule_if!(self.model.values.contains_key(&operand));
-        rule_if_some!((codes, others) = self.codes(operand, layout)?);
+        rule_if_some!((codes, levels) = self.codes(operand, layout)?);
         longer.push(next.node);
         let limits = limits_of(&mut longer)?;
         let output = self.take_levels(&mut longer, layout)?;
         *chain = longer;
-        Ok(Some((codes, ResidualOperand { others, limits, output })))
+        Ok(Some((codes, ResidualOperand { levels, limits, output })))
     }
 
     /// A layer whose data has no codes. If its weights have some, it is worth a word.
