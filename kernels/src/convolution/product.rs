@@ -274,6 +274,7 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
 
     /// Computes a tile of `R` rows.
     #[inline(always)]
+    #[cfg(target_arch = "x86_64")]
     pub fn rows_on<L: Dot<E, W, N>, const W: usize, const N: usize, const R: usize>(
         &mut self,
         lanes: L,
