@@ -291,7 +291,12 @@ impl<L: ActivationLanes<N>, F: Reduce, const N: usize, const V: usize> On<L>
                 7 if const { N > 8 } && is_within => self.tile::<L, 7, false>(lanes, pixel),
                 4 if const { N <= 8 } && is_whole => self.tile::<L, 4, true>(lanes, pixel),
                 4 if const { N <= 8 } && is_within => self.tile::<L, 4, false>(lanes, pixel),
-                _ => (pixel..pixel + tile).for_each(|pixel| self.single(lanes, pixel)),
+                // A loop, as closures would not be compiled for the vectors.
+                _ => {
+                    for pixel in pixel..pixel + tile {
+                        self.single(lanes, pixel);
+                    }
+                }
             }
         }
     }

@@ -381,7 +381,9 @@ impl<E: ConvolutionElement> Convolution<E> {
                 ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
             };
             let division = Division::of(work);
-            let mut rows = 1;
+            // Whole lines, if there are enough: tiles of channels alone do not go on in the next line.
+            let line = window.of.output[2].max(1);
+            let mut rows = if pixels / line >= division.threads() { line } else { 1 };
             if let ConvolutionFilters::Products(filters) = &self.filters {
                 let groups = &filters.groups;
                 // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
