@@ -165,9 +165,10 @@ pub(crate) fn interleave<const N: usize, T: Copy>(rows: &[T], stride: usize, col
 /// Writes so many rows of a size. An element of the next row is the next one of the data, and an element of the next column is
 /// `stride` further.
 fn transpose<T: Pod>(data: &[T], stride: usize, output: &mut [T], rows: usize, size: usize) {
-    if size_of::<T>() == 4 {
+    let instructions = Instructions::detect();
+    if size_of::<T>() == 4 && rows.min(size) >= instructions.lanes() {
         let (data, output) = (cast_slice(data), cast_slice_mut(output));
-        return Instructions::detect().run(TransposeWords { data, stride, output, rows, size });
+        return instructions.run(TransposeWords { data, stride, output, rows, size });
     }
     const TILE: usize = 8;
     for column in (0..size).step_by(TILE) {
@@ -199,7 +200,7 @@ fn transpose<T: Pod>(data: &[T], stride: usize, output: &mut [T], rows: usize, s
     }
 }
 
-/// What [`transpose`] does, for elements of four bytes.
+/// What [`transpose`] does, for elements of four bytes, of which rows and columns have a vector or more.
 struct TransposeWords<'a> {
     data: &'a [[u8; 4]],
     stride: usize,
@@ -209,31 +210,12 @@ struct TransposeWords<'a> {
 }
 
 impl OnLanes for TransposeWords<'_> {
-    /// In tiles of `N` by `N`. The last one begins earlier if there are fewer at the end; fewer at all are filled up.
+    /// In tiles of `N` by `N`. The last one begins earlier if there are fewer at the end.
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         // Lines of the data that follow each other are read one after the other, and lines that are written stay in a cache.
         const ROWS: usize = 128;
         let TransposeWords { data, stride, output, rows, size } = self;
-        if rows < N || size < N {
-            let mut words = [[[0; 4]; N]; N];
-            for row in (0..rows).step_by(N) {
-                for column in (0..size).step_by(N) {
-                    let (count, columns) = ((rows - row).min(N), (size - column).min(N));
-                    for (number, words) in words[..columns].iter_mut().enumerate() {
-                        let data = &data[(column + number) * stride + row..][..count];
-                        words[..count].copy_from_slice(data);
-                    }
-                    let mut tile = words;
-                    transpose_tile(lanes, words.as_flattened(), N, tile.as_flattened_mut(), N);
-                    for (number, words) in tile[..count].iter().enumerate() {
-                        let output = &mut output[(row + number) * size + column..][..columns];
-                        output.copy_from_slice(&words[..columns]);
-                    }
-                }
-            }
-            return;
-        }
         for block in (0..rows).step_by(ROWS) {
             for column in (0..size).step_by(N) {
                 let column = column.min(size - N);

@@ -2,7 +2,6 @@
 //! that a vector has neighbours of them.
 
 use pulp::bytemuck::cast_slice;
-
 use tract_core::internal::*;
 
 use super::product::{DepthwiseRows, TilePlace};
@@ -125,37 +124,27 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, '_
         let ChannelsOfLines(ChannelSums { rows, reduction }, lines) = self;
         let vectors = rows.window.channels::<f32>().div_ceil(N);
         for (first, width) in panels(vectors, N) {
-            macro_rules! of_vectors {
-                ($line:ident, $vectors:literal) => {
-                    match reduction {
-                        Reduction::Sum(kernels) => {
-                            let of = WeightedSum(kernels);
-                            lanes.enter(Panel::<_, N, $vectors> { rows, of, line: $line, first });
-                        }
-                        Reduction::SameSum => {
-                            lanes.enter(Panel::<_, N, $vectors> {
-                                rows,
-                                of: Sum,
-                                line: $line,
-                                first,
-                            });
-                        }
-                        Reduction::Max => {
-                            lanes.enter(Panel::<_, N, $vectors> {
-                                rows,
-                                of: Max,
-                                line: $line,
-                                first,
-                            });
-                        }
-                    }
-                };
-            }
             for line in lines {
+                macro_rules! of_vectors {
+                    ($vectors:literal) => {
+                        match reduction {
+                            Reduction::Sum(kernels) => {
+                                let of = WeightedSum(kernels);
+                                lanes.enter(Panel::<_, N, $vectors> { rows, of, line, first });
+                            }
+                            Reduction::SameSum => {
+                                lanes.enter(Panel::<_, N, $vectors> { rows, of: Sum, line, first });
+                            }
+                            Reduction::Max => {
+                                lanes.enter(Panel::<_, N, $vectors> { rows, of: Max, line, first });
+                            }
+                        }
+                    };
+                }
                 match width {
-                    3 if const { N > 8 } => of_vectors!(line, 3),
-                    2 if const { N >= 8 } => of_vectors!(line, 2),
-                    _ => of_vectors!(line, 1),
+                    3 if const { N > 8 } => of_vectors!(3),
+                    2 if const { N >= 8 } => of_vectors!(2),
+                    _ => of_vectors!(1),
                 }
             }
         }

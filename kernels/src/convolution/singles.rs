@@ -131,11 +131,7 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
         }
         for row in 0..R {
             for vector in 0..V {
-                let residual: &[f32] = &residual[row][of_vector(vector)];
-                let residual = match residual.first_chunk() {
-                    Some(whole) => lanes.load(whole),
-                    None => lanes.load_part(residual),
-                };
+                let residual = vector_at(lanes, residual[row], vector * N);
                 numbers[row][vector] = lanes.add(numbers[row][vector], residual);
             }
         }
