@@ -221,7 +221,7 @@ impl FullyConnected {
     }
 
     /// Multiplies rows, of which there are some.
-    fn multiply(&self, data: &[f32], elements: &mut [f32]) -> TractResult<()> {
+    pub fn multiply(&self, data: &[f32], elements: &mut [f32]) -> TractResult<()> {
         match &self.weights {
             LayerWeights::Packed(PackedWeights::F32(weights), _) => {
                 self.multiply_packed(weights.view(), data, elements)

@@ -45,6 +45,7 @@
 //! | `resize.rs` | axes that get other sizes |
 //! | `reduction.rs` | sums, products, minima and maxima along axes |
 //! | `softmax.rs` | Softmax along any axis |
+//! | `lstm.rs` | all steps of an LSTM |
 //! | `parallel.rs` | loops that run at the same time |
 //! | `barrier.rs` | [`guard_downsamples`]: what tract's strides must not pass |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
@@ -117,6 +118,7 @@ mod fully_connected;
 mod grouped;
 mod isa;
 mod lazy;
+mod lstm;
 mod memory;
 mod normalization;
 mod parallel;

@@ -5,6 +5,7 @@ use tract_core::ops::gru_seq::GruSeq;
 use tract_core::ops::scan::OptScan;
 
 use crate::cost;
+use crate::lstm::LstmSequence;
 use crate::threads::Division;
 
 /// Loops of which none needs what another one gives, on a thread each: the two directions of a recurrent layer. A loop alone
@@ -50,6 +51,9 @@ fn steps(op: &dyn TypedOp) -> Option<(usize, usize)> {
     if op.is::<GruSeq>() {
         return Some((0, 1));
     }
+    if let Some(lstm) = op.downcast_ref::<LstmSequence>() {
+        return Some((0, lstm.axis));
+    }
     let mut inputs = op.downcast_ref::<OptScan>()?.input_mapping.iter().enumerate();
     inputs.find_map(|(slot, it)| Some((slot, it.as_scan()?.axis)))
 }
@@ -87,9 +91,7 @@ impl EvalOp for Parallel {
     not_out_of_plan!();
 
     fn state(&self, ctx: &EvalContext) -> TractResult<Option<Box<dyn OpState>>> {
-        let states = self.loops.iter().map(|it| {
-            it.op.state(ctx)?.with_context(|| format!("{} must have a state", it.op.name()))
-        });
+        let states = self.loops.iter().map(|it| it.op.state(ctx));
         Ok(Some(Box::new(States(states.collect::<TractResult<_>>()?))))
     }
 
@@ -98,9 +100,9 @@ impl EvalOp for Parallel {
     }
 }
 
-/// The state of each loop.
+/// The state of each loop, if it has one.
 #[derive(Debug, Clone)]
-struct States(Vec<Box<dyn OpState>>);
+struct States(Vec<Option<Box<dyn OpState>>>);
 
 impl OpState for States {
     fn eval(
@@ -111,7 +113,7 @@ impl OpState for States {
     ) -> TractResult<TVec<TValue>> {
         struct LoopRun<'a> {
             of: &'a Loop,
-            state: &'a mut dyn OpState,
+            state: Option<&'a mut Box<dyn OpState>>,
             inputs: TVec<TValue>,
             outputs: TVec<TValue>,
         }
@@ -121,21 +123,29 @@ impl OpState for States {
         for ((of, inputs), state) in op.with_inputs(&inputs).zip(&mut self.0) {
             let (slot, axis) = of.steps;
             work = work.saturating_add(cost::STEP.of(inputs[slot].shape()[axis]));
-            runs.push(LoopRun { of, state: &mut **state, inputs: inputs.into(), outputs: tvec!() });
+            runs.push(LoopRun {
+                of,
+                state: state.as_mut(),
+                inputs: inputs.into(),
+                outputs: tvec!(),
+            });
         }
         // Loops need nothing that belongs to the thread of the turn.
         let EvalContext { session, node_id, symbols, scenario, seating, shared: _ } = *ctx;
         Division::of(work).for_each(&mut runs, |run| {
             let ctx = EvalContext { session, node_id, symbols, scenario, seating, shared: None };
             let inputs = std::mem::take(&mut run.inputs);
-            run.outputs = run.state.eval(&ctx, run.of.op.as_op(), inputs)?;
+            run.outputs = match &mut run.state {
+                Some(state) => state.eval(&ctx, run.of.op.as_op(), inputs)?,
+                None => run.of.op.eval(&ctx, inputs)?,
+            };
             Ok(())
         })?;
         Ok(runs.into_iter().flat_map(|run| run.outputs).collect())
     }
 
     fn reset_lanes(&mut self, lanes: &[LaneId]) -> TractResult<()> {
-        self.0.iter_mut().try_for_each(|state| state.reset_lanes(lanes))
+        self.0.iter_mut().flatten().try_for_each(|state| state.reset_lanes(lanes))
     }
 }
 

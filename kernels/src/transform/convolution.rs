@@ -16,8 +16,8 @@ use crate::convolution::{PackedConvolution, SinglesEpilogue, trimmed};
 use crate::fully_connected::FullyConnected;
 use crate::product::activation::Activation;
 
-/// With fewer pixels most lanes of a vector are empty. tract's products of them are slow in WebAssembly.
-pub(super) const FEW_PIXELS: usize = if cfg!(target_arch = "wasm32") { 1 } else { 8 };
+/// A product of fewer pixels and a matrix is one of rows: that packs nothing for one row.
+const FEW_PIXELS: usize = 8;
 
 /// A transposed convolution may have so many times the products as a convolution, which is faster. It has more at the edges of its
 /// data, and where its kernel has fewer elements than there are strides.
@@ -320,11 +320,9 @@ pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -
         }
     }
     let pixels = found.spatial(&output.fact).iter().product::<TDim>();
-    let are_few = pixels.to_usize().is_ok_and(|pixels| pixels < FEW_PIXELS);
-    if are_few && node.op_is::<EinSum>() {
+    if node.op_is::<EinSum>() && pixels.to_usize().is_ok_and(|pixels| pixels < FEW_PIXELS) {
         return Ok(Some(found.into_rows(session, model, node)?.into()));
     }
-    refuse_if!(are_few, "its output has {pixels} pixels, but must have {FEW_PIXELS} or more");
     let parts = found.upsampling.iter().flat_map(|(upsampling, parts)| {
         parts.iter().map(|part| upsampling.convolution(part, format))
     });

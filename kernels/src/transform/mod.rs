@@ -12,6 +12,7 @@ mod found;
 mod fully_connected;
 mod half;
 mod layout;
+mod lstm;
 mod movements;
 mod normalization;
 mod parallel;
@@ -40,7 +41,7 @@ use crate::barrier::guard_downsamples;
 pub use rule::{Decision, Movement, Outcome, Phase, RegisteredMovement, Rewrite, Rule, Session};
 
 /// The rules of this crate, in the order in which they are tried.
-static RULES: [Rule; 17] = [
+static RULES: [Rule; 18] = [
     Rule::new("compressed", Phase::AsRead, fully_connected::rewrite_compressed),
     // Convolutions take it over.
     Rule::new("prelu", Phase::BeforeAxisMoves, prelu::rewrite),
@@ -58,6 +59,8 @@ static RULES: [Rule; 17] = [
     Rule::new("reduction", Phase::Decluttered, reduction::rewrite),
     Rule::new("contraction", Phase::Decluttered, contraction::rewrite),
     Rule::new("axis_moves", Phase::Decluttered, axes::rewrite),
+    // It takes a loop, whose body would be rewritten.
+    Rule::new("lstm", Phase::Decluttered, lstm::rewrite),
     // What is in a body may leave it when the model is decluttered, so they are the last of their phase.
     Rule::new("bodies", Phase::Decluttered, bodies::rewrite),
     Rule::new("elementwise", Phase::Rest, elementwise::rewrite),

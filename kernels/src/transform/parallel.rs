@@ -8,6 +8,7 @@ use tract_core::ops::scan::Scan;
 
 use super::found::Found;
 use super::rule::{Rewrite, Session};
+use crate::lstm::LstmSequence;
 use crate::parallel::Parallel;
 
 /// Two loops with outputs of the same sizes, of which none needs what the other one gives.
@@ -42,7 +43,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
 fn is_loop(node: &TypedNode) -> bool {
     let scan = node.op_as::<Scan>().map(|op| op.reset_every_turn && op.skip == 0);
     let gru = node.op_as::<GruSeq>().map(|op| op.reset_every_turn);
-    scan.or(gru).unwrap_or(false)
+    scan.or(gru).unwrap_or(node.op_is::<LstmSequence>())
 }
 
 /// Whether a node needs what the other one gives.
