@@ -283,7 +283,8 @@ impl Elementwise {
             let begin = first + done;
             let left = output.len() - done;
             let count = match row < SHORT {
-                true => left.min(BLOCK),
+                // All blocks begin at the same place of a row.
+                true => left.min(BLOCK - BLOCK % row),
                 false => left.min(BLOCK).min(row - begin % row),
             };
             let output = &mut output[done..][..count];
@@ -301,8 +302,12 @@ impl Elementwise {
                 } else if is_whole(layout, input) {
                     Operand::Elements(&elements[begin..][..count])
                 } else if row < SHORT {
-                    let begins = row_begins(outer, input, begin / row);
-                    copy_rows(elements, begins, (row, strides[input]), begin % row, block);
+                    let has_one_row = outer.iter().all(|(_, strides)| strides[input] == 0);
+                    // The block before has it, as often as it needs.
+                    if done == 0 || !has_one_row {
+                        let begins = row_begins(outer, input, begin / row);
+                        copy_rows(elements, begins, (row, strides[input]), begin % row, block);
+                    }
                     Operand::Elements(block)
                 } else {
                     let of_row = row_begins(outer, input, begin / row).next().unwrap_or(0);

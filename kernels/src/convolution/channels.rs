@@ -124,28 +124,26 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, '_
         let ChannelsOfLines(ChannelSums { rows, reduction }, lines) = self;
         let vectors = rows.window.channels::<f32>().div_ceil(N);
         for (first, width) in panels(vectors, N) {
-            for line in lines {
-                macro_rules! of_vectors {
-                    ($vectors:literal) => {
-                        match reduction {
-                            Reduction::Sum(kernels) => {
-                                let of = WeightedSum(kernels);
-                                lanes.enter(Panel::<_, N, $vectors> { rows, of, line, first });
-                            }
-                            Reduction::SameSum => {
-                                lanes.enter(Panel::<_, N, $vectors> { rows, of: Sum, line, first });
-                            }
-                            Reduction::Max => {
-                                lanes.enter(Panel::<_, N, $vectors> { rows, of: Max, line, first });
-                            }
+            macro_rules! of_vectors {
+                ($vectors:literal) => {
+                    match reduction {
+                        Reduction::Sum(kernels) => {
+                            let of = WeightedSum(kernels);
+                            lanes.enter(Panel::<_, N, $vectors> { rows, of, lines, first });
                         }
-                    };
-                }
-                match width {
-                    3 if const { N > 8 } => of_vectors!(3),
-                    2 if const { N >= 8 } => of_vectors!(2),
-                    _ => of_vectors!(1),
-                }
+                        Reduction::SameSum => {
+                            lanes.enter(Panel::<_, N, $vectors> { rows, of: Sum, lines, first });
+                        }
+                        Reduction::Max => {
+                            lanes.enter(Panel::<_, N, $vectors> { rows, of: Max, lines, first });
+                        }
+                    }
+                };
+            }
+            match width {
+                3 if const { N > 8 } => of_vectors!(3),
+                2 if const { N >= 8 } => of_vectors!(2),
+                _ => of_vectors!(1),
             }
         }
     }
@@ -244,11 +242,11 @@ impl Reduce for Max {
 /// At the borders of an image, a tile is computed at once if it meets no more pixels of a line.
 const MOST_PIXELS_MET: usize = 32;
 
-/// `V` vectors of channels of a line, from a vector on.
+/// `V` vectors of channels of some lines, from a vector on.
 struct Panel<'t, 'a, 'l, R: Reduce, const N: usize, const V: usize> {
     rows: &'t mut DepthwiseRows<'a, Singles>,
     of: R,
-    line: &'t LineOfPixels<'l>,
+    lines: &'t [LineOfPixels<'l>],
     first: usize,
 }
 
@@ -257,17 +255,27 @@ impl<L: ActivationLanes<N>, F: Reduce, const N: usize, const V: usize> On<L>
 {
     #[inline(always)]
     fn run(mut self, lanes: L) {
+        for line in self.lines {
+            self.line(lanes, line);
+        }
+    }
+}
+
+impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
+    /// The pixels of a line.
+    #[inline(always)]
+    fn line<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels) {
         let window = self.rows.window;
         let of = &window.of;
         let (pad, size, stride) = (of.pads[2][0], of.input[2], of.strides[2]);
         let reach = (of.kernel[2] - 1) * of.dilations[2];
-        let start = self.line.met.last().map_or(0, |(_, start)| *start);
+        let start = line.met.last().map_or(0, |(_, start)| *start);
         let tile = if const { N > 8 } { 7 } else { 4 };
-        let tile = if self.line.pixels < tile { 1 } else { tile };
-        for pixel in (0..self.line.pixels).step_by(tile) {
+        let tile = if line.pixels < tile { 1 } else { tile };
+        for pixel in (0..line.pixels).step_by(tile) {
             // The last tile ends with the line: some pixels may be computed twice.
-            let pixel = pixel.min(self.line.pixels - tile);
-            let begin = (self.line.x + pixel) * stride;
+            let pixel = pixel.min(line.pixels - tile);
+            let begin = (line.x + pixel) * stride;
             let last = begin + (tile - 1) * stride + reach;
             // Vectors of the last pixel of the data may reach beyond it.
             let met = start + last.saturating_sub(pad).min(size - 1);
@@ -276,28 +284,26 @@ impl<L: ActivationLanes<N>, F: Reduce, const N: usize, const V: usize> On<L>
             let is_whole = begin >= pad && last - pad < size && is_within;
             let is_within = is_within && last - begin < MOST_PIXELS_MET;
             match tile {
-                7 if const { N > 8 } && is_whole => self.tile::<L, 7, true>(lanes, pixel),
-                7 if const { N > 8 } && is_within => self.tile::<L, 7, false>(lanes, pixel),
-                4 if const { N <= 8 } && is_whole => self.tile::<L, 4, true>(lanes, pixel),
-                4 if const { N <= 8 } && is_within => self.tile::<L, 4, false>(lanes, pixel),
+                7 if const { N > 8 } && is_whole => self.tile::<L, 7, true>(lanes, line, pixel),
+                7 if const { N > 8 } && is_within => self.tile::<L, 7, false>(lanes, line, pixel),
+                4 if const { N <= 8 } && is_whole => self.tile::<L, 4, true>(lanes, line, pixel),
+                4 if const { N <= 8 } && is_within => self.tile::<L, 4, false>(lanes, line, pixel),
                 // A loop, as closures would not be compiled for the vectors.
                 _ => {
                     for pixel in pixel..pixel + tile {
-                        self.single(lanes, pixel);
+                        self.single(lanes, line, pixel);
                     }
                 }
             }
         }
     }
-}
-
-impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
     /// Some pixels, of which vectors do not reach beyond the data. If they are whole, no pixel of the padding is met.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn tile<L: ActivationLanes<N>, const R: usize, const WHOLE: bool>(
         &mut self,
         lanes: L,
+        line: &LineOfPixels,
         pixel: usize,
     ) {
         let DepthwiseRows { bytes, window, .. } = *self.rows;
@@ -305,19 +311,19 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
         let (channels, channel) = (window.channels::<f32>(), self.first * N);
         let of = &window.of;
         let (columns, stride, pad) = (of.kernel[2], of.strides[2], of.pads[2][0]);
-        let begin = (self.line.x + pixel) * stride;
+        let begin = (line.x + pixel) * stride;
         let weights = self.of.weights(channel, V * N).as_chunks::<N>().0.as_chunks::<V>().0;
         let mut results = [self.begin(lanes); R];
         let distance = of.dilations[2] * channels;
         // What a row of the kernel meets of each pixel, from its first column on.
         let reach = (columns - 1) * distance + V * N;
-        let padding = &self.line.padding[channel..].as_chunks().0.as_chunks().0[0];
+        let padding = &line.padding[channel..].as_chunks().0.as_chunks().0[0];
         // The pixels that a row of the kernel meets, from the first one on, in steps of one.
         let mut met: [&[[f32; N]; V]; MOST_PIXELS_MET] = [padding; MOST_PIXELS_MET];
         let met_count = (R - 1) * stride + (columns - 1) * of.dilations[2] + 1;
         let are_data =
             pad.saturating_sub(begin)..met_count.min((pad + of.input[2]).saturating_sub(begin));
-        for (row_of_kernel, start) in &self.line.met {
+        for (row_of_kernel, start) in &line.met {
             // From the first pixel of the image's line to the vectors of the last one.
             let line = &data[start * channels + channel..];
             let line = &line[..line.len().min((of.input[2] - 1) * channels + V * N)];
@@ -357,7 +363,7 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
                 }
             }
         }
-        self.finish(lanes, pixel, results);
+        self.finish(lanes, line, pixel, results);
     }
 
     /// What results begin with.
@@ -372,19 +378,19 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
 
     /// One pixel anywhere.
     #[inline(always)]
-    fn single<L: ActivationLanes<N>>(&mut self, lanes: L, pixel: usize) {
+    fn single<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels, pixel: usize) {
         let DepthwiseRows { bytes, window, .. } = *self.rows;
         let data: &[f32] = cast_slice(bytes);
         let (channels, channel) = (window.channels::<f32>(), self.first * N);
         let of = &window.of;
         let (columns, dilation, pad) = (of.kernel[2], of.dilations[2], of.pads[2][0]);
-        let begin = (self.line.x + pixel) * of.strides[2];
+        let begin = (line.x + pixel) * of.strides[2];
         let weights = self.of.weights(channel, V * N).as_chunks::<N>().0.as_chunks::<V>().0;
         let mut results = self.begin(lanes);
         // The columns of the kernel that meet data.
         let first = pad.saturating_sub(begin).div_ceil(dilation).min(columns);
         let end = (pad + of.input[2]).saturating_sub(begin).div_ceil(dilation).min(columns);
-        for (row_of_kernel, start) in &self.line.met {
+        for (row_of_kernel, start) in &line.met {
             for column in first..end {
                 let x = begin + column * dilation - pad;
                 let numbers = &data[(start + x) * channels + channel..];
@@ -396,7 +402,7 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
                 }
             }
         }
-        self.finish(lanes, pixel, [results]);
+        self.finish(lanes, line, pixel, [results]);
     }
 
     /// Writes some pixels.
@@ -404,6 +410,7 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
     fn finish<L: ActivationLanes<N>, const R: usize>(
         &mut self,
         lanes: L,
+        line: &LineOfPixels,
         pixel: usize,
         results: [[L::Floats; V]; R],
     ) {
@@ -416,7 +423,7 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
             }
         }
         let width = (channels - channel).min(V * N);
-        let at = TilePlace { channel, width, first_row: self.line.first_row + pixel };
+        let at = TilePlace { channel, width, first_row: line.first_row + pixel };
         finish(lanes, self.rows.epilogue, &stored, at, &mut self.rows.output);
     }
 }

@@ -299,13 +299,8 @@ impl<E: ConvolutionElement> Convolution<E> {
             (bytes, window.rows(pixels, packed.has_tiles()), of_a_tap)
         };
         if !packed.are_widened() {
-            return Im2rowBytes {
-                bytes,
-                padding: &self.padding,
-                addresses,
-                pixels: count,
-                of_a_tap,
-            };
+            let taps = addresses.taps(|start| &bytes[start..], &self.padding);
+            return Im2rowBytes { bytes, addresses, taps, pixels: count, of_a_tap };
         }
         // Channels of other groups follow a tap.
         let others = (self.group - 1) * of_pixel;
@@ -317,9 +312,9 @@ impl<E: ConvolutionElement> Convolution<E> {
         let wide = &mut buffers.wide;
         wide.clear();
         wide.extend(bytes[first..end].iter().map(|code| i16::from(*code)));
-        let (bytes, padding) = (cast_slice(wide), &self.widened_padding[..]);
-        let addresses = addresses.of_widened(first);
-        Im2rowBytes { bytes, padding, addresses, pixels: count, of_a_tap }
+        let (bytes, padding): (&[u8], _) = (cast_slice(wide), &self.widened_padding[..]);
+        let taps = addresses.taps(|start| &bytes[2 * (start - first)..], padding);
+        Im2rowBytes { bytes, addresses, taps, pixels: count, of_a_tap }
     }
 
     /// The bytes of a pixel that a group meets.
@@ -347,8 +342,9 @@ impl<E: ConvolutionElement> Convolution<E> {
         E::multiply(&mut GemmTask {
             // There are none if all taps are in the padding.
             bytes: im2row.bytes.get(before..).unwrap_or(&[]),
-            padding: im2row.padding,
             addresses: &im2row.addresses,
+            taps: &im2row.taps,
+            before,
             rows: im2row.pixels,
             filters,
             panels,
@@ -381,9 +377,7 @@ impl<E: ConvolutionElement> Convolution<E> {
                 ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
             };
             let division = Division::of(work);
-            // Whole lines, if there are enough: tiles of channels alone do not go on in the next line.
-            let line = window.of.output[2].max(1);
-            let mut rows = if pixels / line >= division.threads() { line } else { 1 };
+            let mut rows = pixels_of_part(window, division.threads());
             if let ConvolutionFilters::Products(filters) = &self.filters {
                 let groups = &filters.groups;
                 // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
@@ -421,6 +415,18 @@ impl<E: ConvolutionElement> Convolution<E> {
     }
 }
 
+/// Threads share pixels whose channels are alone in multiples of so many. Whole lines, if there are enough, as tiles do not go on in the
+/// next line; and parts that are of one size, up to four for each thread.
+fn pixels_of_part(window: &ChannelsLastWindow, threads: usize) -> usize {
+    let line = window.of.output[2].max(1);
+    let lines = window.pixels() / line;
+    if lines < threads {
+        return 1;
+    }
+    let parts = (1..=4).rev().map(|each| each * threads).find(|parts| lines.is_multiple_of(*parts));
+    line * parts.map_or(1, |parts| lines / parts)
+}
+
 /// What a thread copies elements to.
 #[derive(Default)]
 struct Buffers {
@@ -431,9 +437,9 @@ struct Buffers {
 /// The im2row matrix of some pixels, each a row: bytes, and the addresses of its taps in them, each tap of so many.
 struct Im2rowBytes<'a> {
     bytes: &'a [u8],
-    /// What padding has.
-    padding: &'a [u8],
     addresses: Im2rowAddresses,
+    /// What each tap of each row meets: [`Im2rowAddresses::taps`].
+    taps: Vec<&'a [u8]>,
     pixels: usize,
     of_a_tap: usize,
 }

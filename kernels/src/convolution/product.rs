@@ -9,7 +9,7 @@ use pulp::bytemuck::Pod;
 use tract_core::internal::*;
 
 use super::output::OutputRows;
-use super::rows::{Im2rowAddresses, PADDING};
+use super::rows::Im2rowAddresses;
 use super::window::ChannelsLastWindow;
 use crate::cost::Cost;
 use crate::isa::{Instructions, Lanes, On};
@@ -193,15 +193,21 @@ impl PackedFilters {
         rows.div_ceil(tasks.max(1)).next_multiple_of(self.format.tile[0])
     }
 
-    /// Threads share rows in multiples of so many.
+    /// Threads share rows in multiples of so many. The weights are read for each part: with parts of a tile or two, a second thread would
+    /// gain little.
     pub fn row_grain(&self, rows: usize, threads: usize) -> usize {
-        match self.format.has_tiles {
-            // The weights are read for each part: with parts of 8 rows two threads would gain nothing.
-            true => {
-                let parts = threads.max(rows.div_ceil(MOST_ROWS_OF_TILES));
-                rows.div_ceil(parts).max(1)
-            }
-            false => 1,
+        if threads == 1 {
+            return rows.max(1);
+        }
+        let parts = match self.format.has_tiles {
+            true => rows.div_ceil(MOST_ROWS_OF_TILES),
+            false => rows / (MOST_ROWS / 2),
+        };
+        let grain = rows.div_ceil(parts.max(threads)).max(1);
+        // Of few parts, two that differ by a tile would differ too much.
+        match parts > 2 * threads && !self.format.has_tiles {
+            true => grain.next_multiple_of(self.format.tile[0]),
+            false => grain,
         }
     }
 
@@ -224,10 +230,12 @@ impl PackedFilters {
 pub(crate) struct GemmTask<'a, E: ConvolutionElement> {
     /// The elements of the image, from the first channel of the group on. Codes have two bytes if they are widened.
     pub bytes: &'a [u8],
-    /// What padding has, at least as much as a tap.
-    pub padding: &'a [u8],
     /// In bytes.
     pub addresses: &'a Im2rowAddresses,
+    /// What each tap of each row meets: [`Im2rowAddresses::taps`].
+    pub taps: &'a [&'a [u8]],
+    /// The bytes of a pixel that other groups meet before this one.
+    pub before: usize,
     pub rows: usize,
     pub filters: &'a PackedFilters,
     pub panels: Range<usize>,
@@ -334,15 +342,11 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
     /// The steps of a tap, for some rows.
     #[inline(always)]
     fn rows<const R: usize>(&self, first: usize, tap: usize, steps: usize) -> [&'a [[u8; 4]]; R] {
-        let mut starts = [0; R];
-        for (number, start) in starts.iter_mut().enumerate() {
-            *start = self.addresses.start(first + number, tap);
-        }
-        // In a loop of its own, the compiler knows that all rows are `steps` long.
+        let taps = self.taps[tap * self.rows + first..].first_chunk::<R>();
         let mut rows: [&[[u8; 4]]; R] = [&[]; R];
-        for (row, start) in rows.iter_mut().zip(starts) {
-            let bytes = if start == PADDING { self.padding } else { &self.bytes[start..] };
-            *row = &bytes[..4 * steps].as_chunks().0[..steps];
+        // In a loop of its own, the compiler knows that all rows are `steps` long.
+        for (row, bytes) in rows.iter_mut().zip(taps.into_iter().flatten()) {
+            *row = &bytes[self.before..][..4 * steps].as_chunks().0[..steps];
         }
         rows
     }

@@ -6,12 +6,21 @@ pub(crate) const PADDING: usize = usize::MAX;
 /// The im2row addresses of some rows: where each tap begins.
 #[derive(Debug)]
 pub(crate) enum Im2rowAddresses {
-    /// For each row, each of so many taps, or [`PADDING`].
+    /// For one tap after the other, that of all rows.
     Each {
-        starts: Vec<usize>,
-        taps: usize,
+        /// How far a row of a run begins behind the one before it.
+        distance: usize,
+        runs: Vec<RunOfRows>,
     },
     Strided(StridedLines),
+}
+
+/// Rows that follow each other, of which a tap begins at equal distances: where that of the first one begins, or [`PADDING`] for
+/// all.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunOfRows {
+    pub start: usize,
+    pub rows: usize,
 }
 
 /// Some lines of rows, in which these are at equal distances, and have their taps at the same places.
@@ -21,15 +30,21 @@ pub(crate) struct StridedLines {
     pub distance: usize,
     /// Where each tap begins, from the begin of its row on.
     pub taps: Vec<usize>,
-    /// In ascending order.
-    pub lines: Vec<StridedLine>,
+    /// Where the first row of each line begins, in ascending order.
+    pub lines: Vec<RunOfRows>,
 }
 
-/// Where the first row of a line begins, and how many rows it has.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StridedLine {
-    pub start: usize,
-    pub rows: usize,
+impl RunOfRows {
+    /// Where each row begins.
+    fn starts(self, distance: usize) -> impl Iterator<Item = usize> {
+        (0..self.rows).map(move |row| self.start + row * distance)
+    }
+
+    /// Where the first row begins, and the last one, if there are any.
+    fn range(self, distance: usize) -> Option<[usize; 2]> {
+        let last = self.rows.checked_sub(1)?;
+        Some([self.start, self.start + last * distance])
+    }
 }
 
 impl Im2rowAddresses {
@@ -40,57 +55,47 @@ impl Im2rowAddresses {
         distance: usize,
         taps: Vec<usize>,
     ) -> Im2rowAddresses {
-        let lines = vec![StridedLine { start, rows }];
+        let lines = vec![RunOfRows { start, rows }];
         Im2rowAddresses::Strided(StridedLines { distance, taps, lines })
     }
 
-    /// Where a tap of a row begins, or [`PADDING`].
-    #[inline(always)]
-    pub fn start(&self, mut row: usize, tap: usize) -> usize {
+    /// What the taps of all rows meet: those of the first tap, then those of the next one. `at` is what begins at an address.
+    pub fn taps<'b>(&self, at: impl Fn(usize) -> &'b [u8], padding: &'b [u8]) -> Vec<&'b [u8]> {
+        let mut all = vec![];
         match self {
-            Im2rowAddresses::Each { starts, taps } => starts[row * taps + tap],
-            Im2rowAddresses::Strided(StridedLines { distance, taps, lines }) => {
-                let mut line = lines[0];
-                for next in &lines[1..] {
-                    if row < line.rows {
-                        break;
+            Im2rowAddresses::Each { distance, runs } => {
+                all.reserve(runs.iter().map(|run| run.rows).sum());
+                for run in runs {
+                    match run.start {
+                        PADDING => all.extend(std::iter::repeat_n(padding, run.rows)),
+                        _ => all.extend(run.starts(*distance).map(&at)),
                     }
-                    row -= line.rows;
-                    line = *next;
                 }
-                line.start + row * distance + taps[tap]
+            }
+            Im2rowAddresses::Strided(StridedLines { distance, taps, lines }) => {
+                all.reserve(taps.len() * lines.iter().map(|line| line.rows).sum::<usize>());
+                for tap in taps {
+                    for line in lines {
+                        all.extend(line.starts(*distance).map(|start| at(start + tap)));
+                    }
+                }
             }
         }
+        all
     }
 
     /// Where the first tap begins, and the last one, but for those in the padding.
     pub fn range(&self) -> Option<[usize; 2]> {
         match self {
-            Im2rowAddresses::Each { starts, .. } => {
-                let starts = starts.iter().copied().filter(|start| *start != PADDING);
-                starts.clone().min().zip(starts.max()).map(|(first, last)| [first, last])
+            Im2rowAddresses::Each { distance, runs } => {
+                let runs = runs.iter().filter(|run| run.start != PADDING);
+                let ranges = runs.filter_map(|run| run.range(*distance));
+                ranges.reduce(|[first, last], [start, end]| [first.min(start), last.max(end)])
             }
             Im2rowAddresses::Strided(StridedLines { distance, taps, lines }) => {
-                let last = lines.last()?;
-                let last = last.start + (last.rows.max(1) - 1) * distance + taps.last()?;
-                Some([lines[0].start, last])
+                let [_, last] = lines.last()?.range(*distance)?;
+                Some([lines[0].start, last + taps.last()?])
             }
         }
-    }
-
-    /// The addresses of bytes in codes that have two, without so many codes at the begin.
-    pub fn of_widened(mut self, count: usize) -> Im2rowAddresses {
-        let place = |start: &mut usize| *start = 2 * (*start - count);
-        match &mut self {
-            Im2rowAddresses::Each { starts, .. } => {
-                starts.iter_mut().filter(|start| **start != PADDING).for_each(place);
-            }
-            Im2rowAddresses::Strided(StridedLines { distance, taps, lines }) => {
-                *distance *= 2;
-                taps.iter_mut().for_each(|tap| *tap *= 2);
-                lines.iter_mut().for_each(|line| place(&mut line.start));
-            }
-        }
-        self
     }
 }

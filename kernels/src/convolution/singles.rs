@@ -131,7 +131,11 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
         }
         for row in 0..R {
             for vector in 0..V {
-                let residual = vector_at(lanes, residual[row], vector * N);
+                let residual: &[f32] = &residual[row][of_vector(vector)];
+                let residual = match residual.first_chunk() {
+                    Some(whole) => lanes.load(whole),
+                    None => lanes.load_part(residual),
+                };
                 numbers[row][vector] = lanes.add(numbers[row][vector], residual);
             }
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
-use super::rows::{Im2rowAddresses, PADDING, StridedLine, StridedLines};
+use super::rows::{Im2rowAddresses, PADDING, RunOfRows, StridedLines};
 use crate::checks::volume;
 use crate::cost;
 use crate::memory::filled_output;
@@ -187,7 +187,7 @@ impl ChannelsLastWindow {
             );
         }
         if is_padded || !are_strided || pixels.is_empty() {
-            return Im2rowAddresses::Each { starts: self.starts(pixels), taps: self.taps() };
+            return self.runs(pixels);
         }
         let distance = self.of.strides[2] * of_pixel;
         let taps = self.starts(0..1);
@@ -197,10 +197,51 @@ impl ChannelsLastWindow {
             self.lines(line, &mut of_line);
             let Some(first) = of_line[0] else { unreachable!("there is no padding") };
             let rows = left.min(pixels.end - pixel);
-            lines.push(StridedLine { start: self.start(first, 0) + x * distance, rows });
+            lines.push(RunOfRows { start: self.start(first, 0) + x * distance, rows });
             pixel += rows;
         }
         Im2rowAddresses::Strided(StridedLines { distance, taps, lines })
+    }
+
+    /// Where the taps of some pixels of the output begin in the images: one tap after the other, those of each line of the output.
+    fn runs(&self, pixels: Range<usize>) -> Im2rowAddresses {
+        let [pad, _] = self.of.pads[2];
+        let (stride, dilation, size) = (self.of.strides[2], self.of.dilations[2], self.of.input[2]);
+        let (mut lines, mut of_line, mut pixel) = (vec![], vec![], pixels.start);
+        while pixel < pixels.end {
+            let [line, x, left] = self.line(pixel);
+            let end = x + left.min(pixels.end - pixel);
+            self.lines(line, &mut of_line);
+            lines.push((x..end, of_line.clone()));
+            pixel += end - x;
+        }
+        let mut runs = vec![];
+        let mut push = |start: usize, rows: Range<usize>| {
+            if !rows.is_empty() {
+                runs.push(RunOfRows { start, rows: rows.len() });
+            }
+        };
+        for line_of_kernel in 0..self.of.kernel[0] * self.of.kernel[1] {
+            for column in 0..self.of.kernel[2] {
+                let reach = column * dilation;
+                for (pixels, of_line) in &lines {
+                    // Pixels from this one on meet data, up to that one.
+                    let [first, end] = [pad, pad + size].map(|bound| {
+                        let met = bound.saturating_sub(reach).div_ceil(stride);
+                        met.clamp(pixels.start, pixels.end)
+                    });
+                    match of_line[line_of_kernel] {
+                        Some(line) if first < end => {
+                            push(PADDING, pixels.start..first);
+                            push(self.start(line, first * stride + reach - pad), first..end);
+                            push(PADDING, end..pixels.end);
+                        }
+                        _ => push(PADDING, pixels.clone()),
+                    }
+                }
+            }
+        }
+        Im2rowAddresses::Each { distance: stride * self.of_pixel, runs }
     }
 
     /// For each of some pixels of the output, where each tap begins in the images, or [`PADDING`].

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::finish::TileSums;
 use super::vectors::Codes;
-use crate::convolution::{GemmTask, Im2rowAddresses, StridedLine, StridedLines, TilePlace};
+use crate::convolution::{GemmTask, Im2rowAddresses, RunOfRows, StridedLines, TilePlace};
 use crate::isa::{Amx, Avx512Vnni, Isa, On};
 
 /// The rows of a tile.
@@ -169,9 +169,9 @@ impl<'a> RowBlocks<'a> {
         let mut lines = lines.iter().copied();
         let mut line = lines.next();
         let mut first = 0;
-        while let Some(StridedLine { start: begin, .. }) = line {
+        while let Some(RunOfRows { start: begin, .. }) = line {
             let (first_segment, mut rows, mut end) = (blocks.segments.len(), 0, 0);
-            while let Some(StridedLine { start, rows: left }) = line {
+            while let Some(RunOfRows { start, rows: left }) = line {
                 let place = (start - begin) / distance;
                 let is_of_block = (start - begin).is_multiple_of(distance) && place >= end;
                 if !is_of_block || place >= ROWS_OF_BLOCK {
@@ -182,7 +182,7 @@ impl<'a> RowBlocks<'a> {
                 (rows, end) = (rows + taken, place + taken);
                 line = match left - taken {
                     0 => lines.next(),
-                    left => Some(StridedLine { start: start + taken * distance, rows: left }),
+                    left => Some(RunOfRows { start: start + taken * distance, rows: left }),
                 };
             }
             if line.is_none() && rows < LEAST_ROWS {
