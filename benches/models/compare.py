@@ -14,7 +14,6 @@ each time, so that all meet the same machine. Figures are medians.
 import argparse
 import csv
 import json
-import os
 import pathlib
 import random
 import statistics
@@ -38,16 +37,11 @@ COLUMNS = ["read_ms", "ready_ms", "first_ms", "memory_mib", "loading_mib", "runn
 # How far outputs of an int8 model are from those of the same model in single precision.
 ERRORS = ["mean", "99 %"]
 
-# The GNU C library keeps what is freed, as allocators of long-running programs do. By default it returns larger tensors to
-# the system after each run, or does not, by what was freed before. What threads other than the first one free it always
-# returns, unless there is one arena.
-KEEPS_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_ARENA_MAX": "1"}
-
 
 class Worker:
     """A model on a runtime, in a process of its own."""
 
-    def __init__(self, runtime, folder, threads, program, environment):
+    def __init__(self, runtime, folder, threads, program):
         peer = [sys.executable, HERE / "peer.py"]
         command = {
             OURS: [program, "ir"],
@@ -59,7 +53,7 @@ class Worker:
         }[runtime]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command = [*command, folder, str(threads)]
-        self.process = subprocess.Popen(command, text=True, env=os.environ | environment, **pipes)
+        self.process = subprocess.Popen(command, text=True, **pipes)
         self.read_ms, self.ready_ms, self.own_mib = self.answer()
         self.times = []
 
@@ -83,8 +77,8 @@ class Worker:
 def measure(cases, threads, arguments):
     """A row for each case, which is a runtime and a folder. One that its runtime does not take has none, which is said."""
 
-    def start(case, **environment):
-        return Worker(*cases[case], threads, arguments.program, environment)
+    def start(case):
+        return Worker(*cases[case], threads, arguments.program)
 
     # Whoever comes first must not be the one that reads them from the disk.
     for folder in {folder for _, folder in cases.values()}:
@@ -103,7 +97,7 @@ def measure(cases, threads, arguments):
         own = [ready - worker.own_mib, run - worker.own_mib]
         loads.setdefault(case, []).append([worker.read_ms, worker.ready_ms, first, memory, *own])
         worker.close()
-    workers = {case: start(case, **KEEPS_MEMORY) for case in loads}
+    workers = {case: start(case) for case in loads}
     for _ in range(arguments.turns):
         for worker in random.sample(list(workers.values()), len(workers)):
             # The first run of a turn finds other data in the caches.

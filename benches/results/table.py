@@ -59,7 +59,7 @@ WEAK = {
     "mobilenet_v2": "MobileNetV2: many small convolutions",
     "resnet50": "ResNet-50",
     "unet": "U-Net: large images, few channels",
-    "lstm_tagger": "LSTM tagger: a loop of tract",
+    "lstm_tagger": "LSTM tagger: one step after the other",
     "segformer_b0": "SegFormer B0",
     "swin_v2_t": "Swin v2",
 }

@@ -303,7 +303,7 @@ impl Elementwise {
                     Operand::Elements(&elements[begin..][..count])
                 } else if row < SHORT {
                     let has_one_row = outer.iter().all(|(_, strides)| strides[input] == 0);
-                    // The block before has it, as often as it needs.
+                    // All blocks begin at the same place of the one row, so the block before has it already.
                     if done == 0 || !has_one_row {
                         let begins = row_begins(outer, input, begin / row);
                         copy_rows(elements, begins, (row, strides[input]), begin % row, block);

@@ -36,6 +36,8 @@
 //! | `transform/quantized/`, `transform/half.rs` | regions on codes, and in half precision: they are translated before any rule is tried |
 //! | `transform/channels_last.rs` | regions with the channels last, around convolutions and pools |
 //! | `transform/convolution.rs`, … | the rules, a file for each operator |
+//! | `parallel.rs` | loops that run at the same time |
+//! | `lstm.rs` | all steps of an LSTM |
 //! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
 //! | `fully_connected.rs`, `contraction.rs` | products with a constant matrix, and others |
 //! | `grouped.rs` | products of rows in groups, each with a matrix of its own |
@@ -45,8 +47,6 @@
 //! | `resize.rs` | axes that get other sizes |
 //! | `reduction.rs` | sums, products, minima and maxima along axes |
 //! | `softmax.rs` | Softmax along any axis |
-//! | `lstm.rs` | all steps of an LSTM |
-//! | `parallel.rs` | loops that run at the same time |
 //! | `barrier.rs` | [`guard_downsamples`]: what tract's strides must not pass |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
 //! | `convolution/` | convolutions and pools, and what those of codes have in common with them |
@@ -73,15 +73,15 @@
 //! | packing | copying an operand into the order in which it is read | `pack` of both, `PackedFilters::pack` in `convolution/product.rs` |
 //! | panel | rows of A, or columns of B, that are packed together | `product/panels.rs` |
 //! | tile | sums of C that stay in registers; bytes in a register of AMX; the digits that words of codes meet | `Tile` in `product/panels.rs`, `quantized/amx.rs`, `DigitTile` in `compressed/nibbles/` |
-//! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `sums_of_tile` in `product/avx512.rs`, `DotTile` in `convolution/product.rs`, `multiply_block` in `quantized/amx.rs` |
-//! | part, task | what a thread takes of shared work; the piece of it that is computed at once | `GemmTask`, `DepthwiseTask`, `FewRowsTask`, … |
+//! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `sums_of_tile` in `product/avx512.rs`, `DotTile` in `convolution/product.rs`, `multiply_block` in `quantized/amx.rs`, `add_tile` in `compressed/nibbles/` |
+//! | part, task | what a thread takes of shared work; the piece of it that is computed at once | `GemmTask`, `DepthwiseTask`, `FewTokensTask`, … |
 //! | share | the rows and columns of a GEMM that are one part | `Shares` in `product/shares.rs`; `Division` in `threads/` for other work |
 //! | epilogue | what is done with sums before they are written | `Epilogue` in `quantized/finish.rs`, `finish` in `product/kernel.rs`, `convolution/singles.rs` and `compressed/product.rs` |
 //! | lane | an element of a vector of the processor | [`Vectors`], `Lanes` in `isa/` |
 //! | proof | a value that there is only where the processor has some instructions | `Isa` in `isa/`, `Avx2`, `Avx512`, … |
 //! | im2row addresses | where each tap of each row of A is in memory | `Im2rowAddresses` in `convolution/rows.rs` |
 //! | tap | a place of a kernel, or of what is interpolated, with its weights; a row of places that are neighbours in memory | `UnpackedFilters` in `convolution/product.rs`, [`Taps`] |
-//! | number, word | what a code stands for, in single precision; four bytes of codes, or of sums, in a lane | |
+//! | number, word | what a code stands for, in single precision; four bytes of codes, or of sums, in a lane | `Lanes` in `isa/` |
 //! | row | of a GEMM: a pixel of the output, or a token; of compressed weights: a column of the output | `CompressedMatrix` in `compressed/matrix.rs` |
 //! | code | a few bits that stand for a number, also a float of 16 bits | `Levels` in `quantized/levels.rs`, [`Format`] |
 //! | levels | the numbers that the codes of quantised data stand for | `Levels` in `quantized/levels.rs` |

@@ -8,8 +8,8 @@ use crate::checks::expect_input_count;
 use crate::fully_connected::FullyConnected;
 use crate::memory::{Scratch, floats, new_output};
 
-/// An LSTM whose recurrent weights are constants, as one operator: tract's loop calls the operators of its body in each step. The
-/// results are those of tract's `LstmEpilogue`, whose order of gates it has: i, o, f, c.
+/// An LSTM whose recurrent weights are constants, as one operator: tract's loop calls the operators of its body in each step. It
+/// computes what tract's `LstmEpilogue` does. The gates are in its order: i, o, f, c.
 ///
 /// The inputs, of type F32, are the products of the data and the input weights, with all biases, and the first states h and c. The
 /// products have an axis of steps. Around it, and in the states, there may be axes of size 1: the elements of a step are
@@ -26,7 +26,7 @@ pub(crate) struct LstmSequence {
     pub outputs: TVec<LstmOutput>,
 }
 
-/// What an output has, and the shape of: but for the axis of steps, that of the state.
+/// An output. Its shape is that of the state, with the number of steps on the axis of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LstmOutput {
     /// h of all steps, along this axis, which has size 1 in the states.
@@ -163,6 +163,11 @@ impl LstmSequence {
             "LstmSequence: the products have rank {}, but must have an axis {}",
             products.rank(),
             self.axis
+        );
+        ensure!(
+            self.axis_of_all().is_none_or(|axis| axis < inputs[1].rank()),
+            "LstmSequence: the states have rank {}, but must have the axis of steps of the output",
+            inputs[1].rank()
         );
         let shape = |output: &LstmOutput| {
             let of_state = if *output == LstmOutput::LastCell { 2 } else { 1 };

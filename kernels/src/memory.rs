@@ -61,16 +61,16 @@ pub(crate) struct StreamPrefetch {
 }
 
 impl StreamPrefetch {
-    /// For what is read in turn from behind so many bytes on.
+    /// For bytes that are read in turn, of which the first one is so many behind a place.
     #[inline(always)]
     pub fn behind(place: *const u8, bytes: usize) -> StreamPrefetch {
         StreamPrefetch::new(place, bytes + AHEAD, AHEAD / 2)
     }
 
-    /// For what is so many bytes behind a place that is read next, and again so many bytes nearer.
+    /// For what is at this distance behind a place that is read next, and again so many bytes nearer.
     #[inline(always)]
-    pub fn new(place: *const u8, far: usize, nearer: usize) -> StreamPrefetch {
-        StreamPrefetch { far: place.wrapping_add(far), nearer }
+    pub fn new(place: *const u8, distance: usize, nearer: usize) -> StreamPrefetch {
+        StreamPrefetch { far: place.wrapping_add(distance), nearer }
     }
 
     /// Asks for as many bytes as are read now.

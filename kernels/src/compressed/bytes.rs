@@ -9,8 +9,8 @@
 
 use std::arch::x86_64::*;
 
-use super::digits::{DigitRows, LANES, MOST_INTEGER, SplitRow, digit, larger, scales_of};
-use super::matrix::{CompressedMatrix, FewRowsTask};
+use super::digits::{DigitLayout, DigitRows, LANES, MOST_INTEGER, digit, larger, scales_of};
+use super::matrix::{CompressedMatrix, FewTokensTask};
 use crate::isa::{Avx512Vnni, Lanes, On, padded};
 use crate::memory::StreamPrefetch;
 
@@ -28,7 +28,7 @@ type DigitBlock = [[f32; LANES]; 5];
 pub(super) type ByteDigits = DigitRows<Avx512Vnni, ByteLayout>;
 
 impl ByteDigits {
-    /// None if some numbers cannot be [split](SplitRow::split_row).
+    /// None if some numbers cannot be [split](DigitLayout::split_row).
     pub fn of(lanes: Avx512Vnni, matrix: &CompressedMatrix, data: &[f32]) -> Option<ByteDigits> {
         let blocks = matrix.depth.div_ceil(WIDTH);
         let layout = ByteLayout { blocks, are_signed: !matrix.format.is_signed() };
@@ -49,7 +49,7 @@ pub(super) struct ByteLayout {
     are_signed: bool,
 }
 
-impl SplitRow<Avx512Vnni> for ByteLayout {
+impl DigitLayout<Avx512Vnni> for ByteLayout {
     fn stride(self) -> usize {
         self.blocks * size_of::<DigitBlock>() / size_of::<f32>()
     }
@@ -104,7 +104,7 @@ impl ByteLayout {
     }
 }
 
-impl On<Avx512Vnni> for FewRowsTask<'_, '_, ByteDigits> {
+impl On<Avx512Vnni> for FewTokensTask<'_, '_, ByteDigits> {
     #[inline(always)]
     fn run(mut self, lanes: Avx512Vnni) {
         match (self.matrix.format.is_signed(), self.parameters.zero_points.is_empty()) {
@@ -116,7 +116,7 @@ impl On<Avx512Vnni> for FewRowsTask<'_, '_, ByteDigits> {
     }
 }
 
-impl FewRowsTask<'_, '_, ByteDigits> {
+impl FewTokensTask<'_, '_, ByteDigits> {
     #[inline(always)]
     fn multiply<const SIGNED: bool, const SHIFTED: bool>(&mut self, lanes: Avx512Vnni) {
         for first in (0..self.output.len()).step_by(2) {

@@ -30,7 +30,7 @@ pub(super) const LANES: usize = 16;
 pub(super) const MOST_INTEGER: f32 = 8_355_700.;
 
 /// Splits rows of data into digits, which are stored in blocks of neighbours (the tiles of `nibbles`).
-pub(super) trait SplitRow<L>: Copy {
+pub(super) trait DigitLayout<L>: Copy {
     /// How many floats the blocks of a row have.
     fn stride(self) -> usize;
 
@@ -46,8 +46,8 @@ pub(super) struct DigitRows<L, S> {
     rows: Scratch,
 }
 
-impl<L: Isa, S: SplitRow<L>> DigitRows<L, S> {
-    /// Rows of `depth` numbers each; or none if some cannot be [split](SplitRow::split_row).
+impl<L: Isa, S: DigitLayout<L>> DigitRows<L, S> {
+    /// Rows of `depth` numbers each; or none if some cannot be [split](DigitLayout::split_row).
     pub fn new(lanes: L, layout: S, data: &[f32], depth: usize) -> Option<DigitRows<L, S>> {
         let mut rows = Scratch::new(data.len() / depth * layout.stride());
         let (places, mut can_split) = (&mut rows, true);
@@ -72,7 +72,7 @@ struct SplitRows<'a, S> {
     can_split: &'a mut bool,
 }
 
-impl<L: Copy, S: SplitRow<L>> On<L> for SplitRows<'_, S> {
+impl<L: Copy, S: DigitLayout<L>> On<L> for SplitRows<'_, S> {
     #[inline(always)]
     fn run(self, lanes: L) {
         let places = self.places.chunks_exact_mut(self.layout.stride());
@@ -83,7 +83,7 @@ impl<L: Copy, S: SplitRow<L>> On<L> for SplitRows<'_, S> {
 }
 
 /// The scales of numbers of which these are the largest ones, without signs, where integers go up to the most; and whether all can
-/// be [split](SplitRow::split_row).
+/// be [split](DigitLayout::split_row).
 #[inline(always)]
 pub(super) fn scales_of<L: Lanes<N>, const N: usize>(
     lanes: L,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::CompressedMatrix;
 use super::format::{Decode, with_format};
-use super::matrix::FewRowsTask;
+use super::matrix::FewTokensTask;
 use crate::isa::{Instructions, Lanes, OnLanes, padded};
 use crate::memory::{Scratch, StreamPrefetch};
 
@@ -81,14 +81,14 @@ impl OnLanes for SumGroups<'_> {
     }
 }
 
-impl OnLanes for FewRowsTask<'_, '_, FloatData> {
+impl OnLanes for FewTokensTask<'_, '_, FloatData> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
         with_format!(self.matrix.format, D => self.of_format::<L, D, N>(lanes));
     }
 }
 
-impl FewRowsTask<'_, '_, FloatData> {
+impl FewTokensTask<'_, '_, FloatData> {
     #[inline(always)]
     fn of_format<L: Lanes<N>, D: Decode, const N: usize>(&mut self, lanes: L) {
         for first in (0..self.output.len()).step_by(2) {

@@ -143,7 +143,7 @@ impl CompressedMatrix {
     /// The scales of the groups of some rows, and their zero points, if there are any. Behind the last ones are so many of any numbers:
     /// what is at the end of a tensor is copied for that.
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn followed_parameters<'a>(
+    pub(super) fn parameters_with_tail<'a>(
         &'a self,
         rows: Range<usize>,
         numbers_behind: usize,
@@ -294,7 +294,7 @@ impl OnLanes for ReadParameters<'_> {
 }
 
 /// A task of a product with few rows of data (tokens): these, some rows of a matrix, and the scales and zero points `P` of the latter.
-pub(super) struct FewRowsTask<'a, 'b, D, P = &'a GroupParameters> {
+pub(super) struct FewTokensTask<'a, 'b, D, P = &'a GroupParameters> {
     pub matrix: &'a CompressedMatrix,
     /// The codes of the matrix, from the first row of the task on.
     pub bytes: &'a [u8],
@@ -304,7 +304,7 @@ pub(super) struct FewRowsTask<'a, 'b, D, P = &'a GroupParameters> {
     pub output: &'a mut [&'b mut [f32]],
 }
 
-impl<'a, D, P> FewRowsTask<'a, '_, D, P> {
+impl<'a, D, P> FewTokensTask<'a, '_, D, P> {
     /// The bytes of a row of the matrix.
     #[inline(always)]
     pub fn row(&self, row: usize) -> &'a [u8] {
@@ -317,7 +317,7 @@ impl<'a, D, P> FewRowsTask<'a, '_, D, P> {
 pub(crate) struct GroupParameters {
     pub scales: Vec<f32>,
     pub zero_points: Vec<f32>,
-    /// Room for what [`CompressedMatrix::followed_parameters`] copies.
+    /// Room for what [`CompressedMatrix::parameters_with_tail`] copies.
     #[cfg(target_arch = "x86_64")]
     pub copies: [Vec<u8>; 2],
 }

@@ -11,8 +11,8 @@
 //! * `matrix.rs` says what is compressed how;
 //! * `format.rs` has the formats of codes;
 //! * `digits.rs` has few rows of data as integers, where they can be such: `nibbles` multiplies them with codes of 4 bits (AVX2, or
-//!   AVX-512 with VNNI), and `bytes.rs` with codes of 8 bits that are one group in a row (AVX-512 with VNNI), and
-//!   `wasm.rs` does both on WebAssembly;
+//!   AVX-512 with VNNI), and `bytes.rs` with codes of 8 bits that are one group in a row (AVX-512 with VNNI);
+//! * `wasm.rs` does both on WebAssembly, with digits of its own;
 //! * `dots.rs` multiplies other few rows, in floats;
 //! * `dynamic.rs` multiplies many rows that may be rounded to bytes;
 //! * `unpack.rs` makes numbers of codes;

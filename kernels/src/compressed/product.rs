@@ -5,7 +5,7 @@ use std::ops::Range;
 use tract_core::internal::*;
 
 use super::dots::FloatData;
-use super::matrix::{CompressedMatrix, FewRowsTask, GroupParameters};
+use super::matrix::{CompressedMatrix, FewTokensTask, GroupParameters};
 use super::unpack::UnpackPanel;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use super::wasm::CodeDigits;
@@ -32,10 +32,9 @@ pub(super) const FEW_ROWS: usize = 6;
 const ROWS_AT_ONCE: usize = 64;
 
 /// What many rows of data may be rounded to. Results of a few rows are always as good as in single precision.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Precision {
     /// They are not rounded: products are as good as in single precision.
-    #[default]
     Exact,
     /// Bytes with a scale for each group of 32 neighbours, where the codes are integers, and the processor has AVX-512 with VNNI.
     Dynamic,
@@ -102,14 +101,14 @@ fn multiply_few(
 ) -> TractResult<()> {
     let columns = matrix.rows;
     let rows = output.len() / columns;
-    let prepared = PreparedRows::new(matrix, data);
+    let prepared = PreparedTokens::new(matrix, data);
     let division = Division::of(cost::STREAMED_BYTE.of(matrix.bytes()?.len()));
     let panel = Tile::of(Vectors::detect()).columns;
     let shares = Shares::of_columns(&division, [rows, columns], panel, PARTS);
     shares.for_each(output, |Share { columns, .. }, mut share| {
         let mut parameters = GroupParameters::default();
         let mut sums = [[0.; ROWS_AT_ONCE]; FEW_ROWS];
-        let at_once = prepared.rows_at_once(rows);
+        let at_once = prepared.matrix_rows_at_once(rows);
         for first in columns.clone().step_by(at_once) {
             let part = first..(first + at_once).min(columns.end);
             let mut output = share.skip_columns(first - columns.start);
@@ -134,7 +133,7 @@ pub(super) fn finish(numbers: &mut [f32], sums: &[f32], bias: &[f32], activation
 }
 
 /// Few rows of data, as their products with a matrix need them.
-struct PreparedRows<'a> {
+struct PreparedTokens<'a> {
     matrix: &'a CompressedMatrix,
     instructions: Instructions,
     data: PreparedData,
@@ -153,9 +152,9 @@ enum PreparedData {
     Floats(FloatData),
 }
 
-impl PreparedRows<'_> {
+impl PreparedTokens<'_> {
     /// Digits, if the codes of the matrix meet such, and the numbers have some; else floats.
-    fn new<'a>(matrix: &'a CompressedMatrix, data: &[f32]) -> PreparedRows<'a> {
+    fn new<'a>(matrix: &'a CompressedMatrix, data: &[f32]) -> PreparedTokens<'a> {
         let instructions = Instructions::detect();
         #[cfg(target_arch = "x86_64")]
         let digits = match (matrix.format.bits(), instructions.avx512_vnni(), instructions.avx2()) {
@@ -183,12 +182,12 @@ impl PreparedRows<'_> {
         )))]
         let digits = None;
         let floats = || PreparedData::Floats(FloatData::new(instructions, matrix, data));
-        PreparedRows { matrix, instructions, data: digits.unwrap_or_else(floats) }
+        PreparedTokens { matrix, instructions, data: digits.unwrap_or_else(floats) }
     }
 
     /// How many rows of the matrix a task has. Where the parameters of groups are copied, those of more leave the first-level cache; and
     /// more than two rows of data read the codes again.
-    fn rows_at_once(&self, data_rows: usize) -> usize {
+    fn matrix_rows_at_once(&self, data_rows: usize) -> usize {
         let are_copied = matches!(self.data, PreparedData::Floats(_)) && self.matrix.groups() > 1;
         if are_copied || data_rows > 2 { ROWS_AT_ONCE / 4 } else { ROWS_AT_ONCE }
     }
@@ -200,7 +199,7 @@ impl PreparedRows<'_> {
         parameters: &mut GroupParameters,
         output: &mut [&mut [f32]],
     ) -> TractResult<()> {
-        let PreparedRows { matrix, instructions, data } = self;
+        let PreparedTokens { matrix, instructions, data } = self;
         let bytes = &matrix.bytes()?[rows.start * matrix.row_bytes()..];
         match data {
             #[cfg(target_arch = "x86_64")]
@@ -215,18 +214,18 @@ impl PreparedRows<'_> {
             PreparedData::Bytes512(data) => {
                 matrix.parameters(rows, parameters)?;
                 let parameters = &*parameters;
-                data.lanes.enter(FewRowsTask { matrix, bytes, parameters, data, output });
+                data.lanes.enter(FewTokensTask { matrix, bytes, parameters, data, output });
             }
             #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
             PreparedData::Codes128(data) => {
                 matrix.parameters(rows, parameters)?;
                 let parameters = &*parameters;
-                data.lanes.enter(FewRowsTask { matrix, bytes, parameters, data, output });
+                data.lanes.enter(FewTokensTask { matrix, bytes, parameters, data, output });
             }
             PreparedData::Floats(data) => {
                 matrix.parameters(rows, parameters)?;
                 let parameters = &*parameters;
-                instructions.run(FewRowsTask { matrix, bytes, parameters, data, output });
+                instructions.run(FewTokensTask { matrix, bytes, parameters, data, output });
             }
         }
         Ok(())
@@ -348,7 +347,7 @@ mod tests {
                     4 => has_vnni || instructions.avx2().is_some(),
                     _ => has_vnni && groups == 1,
                 };
-                let prepared = PreparedRows::new(&matrix, &[1.; 64]);
+                let prepared = PreparedTokens::new(&matrix, &[1.; 64]);
                 let has_digits = !matches!(prepared.data, PreparedData::Floats(_));
                 assert_eq!(has_digits, can_have, "{format:?}, {groups}");
             });

@@ -8,7 +8,7 @@ use std::arch::wasm32::*;
 use pulp::bytemuck::cast;
 
 use super::format::all;
-use super::matrix::{CompressedMatrix, FewRowsTask, LEAST_GROUP};
+use super::matrix::{CompressedMatrix, FewTokensTask, LEAST_GROUP};
 use super::scale::scale_of;
 use crate::isa::{On, Simd128, padded, widened};
 
@@ -89,7 +89,7 @@ fn codes<const BITS: usize, const SIGNED: bool>(bytes: &[u8]) -> [v128; 4] {
     }
 }
 
-impl On<Simd128> for FewRowsTask<'_, '_, CodeDigits> {
+impl On<Simd128> for FewTokensTask<'_, '_, CodeDigits> {
     #[inline(always)]
     fn run(mut self, _: Simd128) {
         match (self.matrix.format.bits(), self.matrix.format.is_signed()) {
@@ -101,7 +101,7 @@ impl On<Simd128> for FewRowsTask<'_, '_, CodeDigits> {
     }
 }
 
-impl FewRowsTask<'_, '_, CodeDigits> {
+impl FewTokensTask<'_, '_, CodeDigits> {
     #[inline(always)]
     fn multiply<const BITS: usize, const SIGNED: bool>(&mut self) {
         let count = self.output[0].len();

@@ -278,7 +278,7 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
             let begin = (line.x + pixel) * stride;
             let last = begin + (tile - 1) * stride + reach;
             // Vectors of the last pixel of the data may reach beyond it.
-            let met = start + last.saturating_sub(pad).min(size - 1);
+            let met = start + last.saturating_sub(pad).min(size.saturating_sub(1));
             let end = met * window.channels::<f32>() + (self.first + V) * N;
             let is_within = end <= self.rows.bytes.len() / size_of::<f32>();
             let is_whole = begin >= pad && last - pad < size && is_within;
@@ -326,7 +326,8 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
         for (row_of_kernel, start) in &line.met {
             // From the first pixel of the image's line to the vectors of the last one.
             let line = &data[start * channels + channel..];
-            let line = &line[..line.len().min((of.input[2] - 1) * channels + V * N)];
+            let reach_of_line = of.input[2].saturating_sub(1) * channels + V * N;
+            let line = &line[..line.len().min(reach_of_line)];
             let mut rows: [&[f32]; R] = [&[]; R];
             if WHOLE {
                 for row in 0..R {

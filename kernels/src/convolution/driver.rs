@@ -298,8 +298,12 @@ impl<E: ConvolutionElement> Convolution<E> {
         } else {
             (bytes, window.rows(pixels, packed.has_tiles()), of_a_tap)
         };
-        if !packed.are_widened() {
-            let taps = addresses.taps(|start| &bytes[start..], &self.padding);
+        if !packed.needs_wide_data() {
+            // A matrix unit reads lines by their addresses.
+            let taps = match &addresses {
+                Im2rowAddresses::Strided(_) if packed.has_tiles() => vec![],
+                _ => addresses.taps(|start| &bytes[start..], &self.padding),
+            };
             return Im2rowBytes { bytes, addresses, taps, pixels: count, of_a_tap };
         }
         // Channels of other groups follow a tap.
@@ -337,7 +341,7 @@ impl<E: ConvolutionElement> Convolution<E> {
         panels: Range<usize>,
         output: OutputRows,
     ) {
-        let times = if filters.are_widened() { 2 } else { 1 };
+        let times = if filters.needs_wide_data() { 2 } else { 1 };
         let before = group * self.bytes_of_group() * times;
         E::multiply(&mut GemmTask {
             // There are none if all taps are in the padding.
@@ -377,8 +381,7 @@ impl<E: ConvolutionElement> Convolution<E> {
                 ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
             };
             let division = Division::of(work);
-            let mut rows = pixels_of_part(window, division.threads());
-            if let ConvolutionFilters::Products(filters) = &self.filters {
+            let rows = if let ConvolutionFilters::Products(filters) = &self.filters {
                 let groups = &filters.groups;
                 // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
                 if self.group == 1
@@ -400,8 +403,10 @@ impl<E: ConvolutionElement> Convolution<E> {
                         Ok(())
                     });
                 }
-                rows = groups[0].row_grain(pixels, division.threads());
-            }
+                groups[0].row_grain(pixels, division.threads())
+            } else {
+                pixels_of_part(window, division.threads())
+            };
             let of_row = channels * size;
             division.fill_rows(output, rows * of_row, |first, output| {
                 let pixels = output.len() / of_row;
@@ -415,8 +420,8 @@ impl<E: ConvolutionElement> Convolution<E> {
     }
 }
 
-/// Threads share pixels whose channels are alone in multiples of so many. Whole lines, if there are enough, as tiles do not go on in the
-/// next line; and parts that are of one size, up to four for each thread.
+/// Threads share the pixels of a depthwise convolution in multiples of so many. Whole lines, if there are enough, as tiles do not go on
+/// in the next line: up to four equal parts for each thread, or single lines, if they cannot be equal.
 fn pixels_of_part(window: &ChannelsLastWindow, threads: usize) -> usize {
     let line = window.of.output[2].max(1);
     let lines = window.pixels() / line;
@@ -434,13 +439,15 @@ struct Buffers {
     wide: Vec<i16>,
 }
 
-/// The im2row matrix of some pixels, each a row: bytes, and the addresses of its taps in them, each tap of so many.
+/// The im2row matrix of some pixels, each a row.
 struct Im2rowBytes<'a> {
+    /// What a matrix unit reads: bytes, and where the taps are in them. Elsewhere codes may be widened, and bytes other ones.
     bytes: &'a [u8],
     addresses: Im2rowAddresses,
-    /// What each tap of each row meets: [`Im2rowAddresses::taps`].
+    /// What each tap of each row meets ([`Im2rowAddresses::taps`]), if no matrix unit reads it by the addresses.
     taps: Vec<&'a [u8]>,
     pixels: usize,
+    /// The bytes of a tap.
     of_a_tap: usize,
 }
 

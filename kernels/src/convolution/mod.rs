@@ -8,7 +8,7 @@
 //! * `packed.rs` and `pools.rs` have the operators;
 //! * `trimmed.rs` cuts off what meets padding alone.
 //!
-//! Files import from those above them alone, but for operators.
+//! Files import from those above them alone, but that `channels.rs` ends as `singles.rs` does.
 
 mod channels;
 mod driver;

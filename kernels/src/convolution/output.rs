@@ -2,15 +2,14 @@
 
 use crate::product::Output;
 
-/// Where rows of channels are written to: all of them, or some that follow each other. All is in bytes.
+/// Where rows of channels are written to: all of them, or some that follow each other. Rows and strides are in bytes.
 pub(crate) struct OutputRows<'a> {
     pub rows: Output<'a, u8>,
     /// The bytes of an element.
     pub size: usize,
     /// The channel that each row begins with.
     pub first_channel: usize,
-    /// The residual: elements that are added, from the first channel of all on, and how far its rows are apart. It is
-    /// empty if nothing is added.
+    /// The residual: elements that are added, from the first channel of all on. It is empty if nothing is added.
     pub residual: &'a [u8],
     /// How far rows of the residual are apart; `rows` know that of the output.
     pub stride: usize,

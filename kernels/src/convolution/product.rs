@@ -169,7 +169,7 @@ impl PackedFilters {
     }
 
     /// Whether codes of data must be widened for these.
-    pub fn are_widened(&self) -> bool {
+    pub fn needs_wide_data(&self) -> bool {
         self.format.bytes_of_step == 2
     }
 
@@ -193,8 +193,7 @@ impl PackedFilters {
         rows.div_ceil(tasks.max(1)).next_multiple_of(self.format.tile[0])
     }
 
-    /// Threads share rows in multiples of so many. The weights are read for each part: with parts of a tile or two, a second thread would
-    /// gain little.
+    /// Threads share rows in multiples of so many. The weights are read for each part: many parts of a tile or two would gain little.
     pub fn row_grain(&self, rows: usize, threads: usize) -> usize {
         if threads == 1 {
             return rows.max(1);
@@ -228,13 +227,12 @@ impl PackedFilters {
 
 /// A task of a GEMM: some rows, which are pixels of an image, and some panels of the weights.
 pub(crate) struct GemmTask<'a, E: ConvolutionElement> {
-    /// The elements of the image, from the first channel of the group on. Codes have two bytes if they are widened.
+    /// For a matrix unit: the elements of the image, from the first channel of the group on, and where the taps are in them.
     pub bytes: &'a [u8],
-    /// In bytes.
     pub addresses: &'a Im2rowAddresses,
-    /// What each tap of each row meets: [`Im2rowAddresses::taps`].
+    /// For vectors: what each tap of each row meets, of all groups ([`Im2rowAddresses::taps`]). Codes have two bytes if they are widened.
     pub taps: &'a [&'a [u8]],
-    /// The bytes of a pixel that other groups meet before this one.
+    /// The bytes of a tap that belong to groups before this one.
     pub before: usize,
     pub rows: usize,
     pub filters: &'a PackedFilters,
@@ -313,7 +311,7 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
     }
 
     /// How many taps meet all rows before the next ones.
-    fn taps_of_block(&self) -> usize {
+    fn taps_of_pass(&self) -> usize {
         let taps = self.filters.taps;
         let of_a_tap = self.filters.bytes_of_a_tap() * self.filters.panel_width();
         let blocks = (taps * of_a_tap).div_ceil(BYTES_OF_PANEL).max(1);
@@ -341,14 +339,34 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
 
     /// The steps of a tap, for some rows.
     #[inline(always)]
-    fn rows<const R: usize>(&self, first: usize, tap: usize, steps: usize) -> [&'a [[u8; 4]]; R] {
-        let taps = self.taps[tap * self.rows + first..].first_chunk::<R>();
+    fn steps_of_rows<const R: usize>(
+        &self,
+        first: usize,
+        tap: usize,
+        steps: usize,
+    ) -> [&'a [[u8; 4]]; R] {
         let mut rows: [&[[u8; 4]]; R] = [&[]; R];
+        let taps = self.taps.get(tap * self.rows + first..).unwrap_or(&[]);
+        let Some(taps) = taps.first_chunk::<R>() else {
+            for (number, row) in rows.iter_mut().enumerate() {
+                *row = &self.row_of_line(first + number, tap)[..4 * steps].as_chunks().0[..steps];
+            }
+            return rows;
+        };
         // In a loop of its own, the compiler knows that all rows are `steps` long.
-        for (row, bytes) in rows.iter_mut().zip(taps.into_iter().flatten()) {
+        for (row, bytes) in rows.iter_mut().zip(taps) {
             *row = &bytes[self.before..][..4 * steps].as_chunks().0[..steps];
         }
         rows
+    }
+
+    /// What a tap of a row meets, where a matrix unit leaves a few rows.
+    #[cold]
+    fn row_of_line(&self, row: usize, tap: usize) -> &'a [u8] {
+        match self.addresses {
+            Im2rowAddresses::Strided(lines) => &self.bytes[lines.start(row, tap)..],
+            Im2rowAddresses::Each { .. } => &[],
+        }
     }
 
     /// What is to be prefetched while some taps of a panel are computed.
@@ -386,13 +404,13 @@ impl<L: Dot<E, W, N>, E: ConvolutionElement, const W: usize, const N: usize> On<
     fn run(self, lanes: L) {
         let AllTiles(task) = self;
         let [tile_rows, most_vectors] = task.filters.format.tile;
-        let (taps, of_block) = (task.filters.taps, task.taps_of_block());
-        let of_panel = if of_block < taps { task.rows * most_vectors } else { 0 };
+        let (taps, of_pass) = (task.filters.taps, task.taps_of_pass());
+        let of_panel = if of_pass < taps { task.rows * most_vectors } else { 0 };
         let mut sums = vec![lanes.first(&[0; N]); task.panels.len() * of_panel];
-        for tap in (0..taps).step_by(of_block) {
+        for tap in (0..taps).step_by(of_pass) {
             for (number, panel) in task.panels.clone().enumerate() {
                 let sums = &mut sums[number * of_panel..][..of_panel];
-                let taps = tap..taps.min(tap + of_block);
+                let taps = tap..taps.min(tap + of_pass);
                 let ahead = task.ahead(panel, &taps);
                 let of = &TapsOfPanel { panel, taps, ahead };
                 for (first, rows) in row_panels(0..task.rows, tile_rows) {
@@ -457,7 +475,7 @@ where
         for tap in taps.clone() {
             // Without those that fill the tap up.
             let weights = &weights[tap * padded_steps..][..task.steps];
-            let whole: [&[[u8; 4]]; R] = task.rows(first, tap, weights.len());
+            let whole: [&[[u8; 4]]; R] = task.steps_of_rows(first, tap, weights.len());
             for (block, weights) in weights.chunks(BLOCK).enumerate() {
                 for line in lines.by_ref().take(R * ahead.of_block) {
                     prefetch(line.as_ptr().cast());

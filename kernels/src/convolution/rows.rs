@@ -6,7 +6,7 @@ pub(crate) const PADDING: usize = usize::MAX;
 /// The im2row addresses of some rows: where each tap begins.
 #[derive(Debug)]
 pub(crate) enum Im2rowAddresses {
-    /// For one tap after the other, that of all rows.
+    /// Tap by tap: where it begins in each row.
     Each {
         /// How far a row of a run begins behind the one before it.
         distance: usize,
@@ -15,8 +15,8 @@ pub(crate) enum Im2rowAddresses {
     Strided(StridedLines),
 }
 
-/// Rows that follow each other, of which a tap begins at equal distances: where that of the first one begins, or [`PADDING`] for
-/// all.
+/// Rows that follow each other and begin at equal distances: where the first one begins. Of a tap, where that of the first row begins,
+/// or [`PADDING`] for all.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunOfRows {
     pub start: usize,
@@ -32,6 +32,19 @@ pub(crate) struct StridedLines {
     pub taps: Vec<usize>,
     /// Where the first row of each line begins, in ascending order.
     pub lines: Vec<RunOfRows>,
+}
+
+impl StridedLines {
+    /// Where a tap of a row begins.
+    pub fn start(&self, mut row: usize, tap: usize) -> usize {
+        for line in &self.lines {
+            if row < line.rows {
+                return line.start + row * self.distance + self.taps[tap];
+            }
+            row -= line.rows;
+        }
+        unreachable!("there is such a row")
+    }
 }
 
 impl RunOfRows {

@@ -172,7 +172,7 @@ impl ChannelsLastWindow {
     }
 
     /// Where the taps of some pixels of the output begin in the images: as lines of equal distances, if that is asked for and there is no
-    /// padding.
+    /// padding, or if each pixel is made of itself.
     pub fn rows(&self, pixels: Range<usize>, are_strided: bool) -> Im2rowAddresses {
         let of_pixel = self.of_pixel;
         let is_padded = self.of.pads != [[0; 2]; 3];

@@ -183,7 +183,7 @@ impl Instructions {
         }
     }
 
-    /// What the sum of products of codes with these weights begins with, so that it is that of whole codes, and of an offset.
+    /// What a sum of products of codes and these weights begins with: an offset, and what the instructions take off the codes.
     pub fn first_sum(self, offset: i32, weights: impl Iterator<Item = i8>) -> i32 {
         // What is taken off codes of data before they are multiplied, where bytes are multiplied as signed ones.
         let taken_off = match self {

@@ -74,7 +74,7 @@ struct Segment {
 struct RowBlocks<'a> {
     blocks: Vec<RowBlock>,
     segments: Vec<Segment>,
-    /// The rows at the end that are too few for a tile.
+    /// The last rows, if they are fewer than [`LEAST_ROWS`].
     rest: Range<usize>,
     /// How far a row begins behind the one before it, and where its taps begin, from its begin on.
     distance: usize,
@@ -95,7 +95,7 @@ pub(super) fn multiply(isa: Amx, task: &mut GemmTask<Codes>) {
     }
 }
 
-/// All blocks of a task whose rows are such lines.
+/// All blocks of a task whose rows are lines of equal distances.
 struct AllBlocks<'t, 'a> {
     isa: Amx,
     task: &'t mut GemmTask<'a, Codes>,

@@ -36,7 +36,7 @@ const UNLIMITED: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
 /// Sums have 32 bits.
 const LARGEST_SUM: f64 = (1_u32 << 31) as f64;
 
-/// One of them: the factor, the addend and the limits.
+/// The scale of one channel: the factor, the addend and the limits.
 type ChannelScale = [f32; 4];
 
 impl ChannelScales {
@@ -174,7 +174,7 @@ pub(crate) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// So many of the elements that these bytes are, from the first of them on.
+    /// `width` of the elements that these bytes are, from element `first` on.
     #[inline(always)]
     pub fn of(bytes: &'a mut [u8], are_floats: bool, first: usize, width: usize) -> Places<'a> {
         let size = if are_floats { size_of::<f32>() } else { 1 };

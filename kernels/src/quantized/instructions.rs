@@ -106,7 +106,7 @@ fn pairs_fit(weights: UnpackedFilters) -> bool {
 
 /// Computes all tiles of a task.
 fn multiply(task: &mut GemmTask<Codes>) {
-    match (task.filters.instructions, task.filters.are_widened()) {
+    match (task.filters.instructions, task.filters.needs_wide_data()) {
         (Instructions::Portable(isa), false) => task.multiply_on(isa),
         #[cfg(target_arch = "x86_64")]
         (Instructions::Avx2(isa), false) => task.multiply_on::<_, 4, 8>(isa),

@@ -1,4 +1,4 @@
-//! What the loops on codes do with vectors, beside what all [`Lanes`] do: `x86.rs` and `neon.rs` do it with intrinsics.
+//! What the loops on codes do with vectors, beside what all [`Lanes`] do: `x86.rs`, `neon.rs` and `wasm.rs` do it with intrinsics.
 //!
 //! Codes of data are unsigned, those of weights signed, and four neighbours of each are multiplied and added to one sum of 32
 //! bits at a time. The processor has one instruction for that (`vpdpbusd`, of VNNI), or one that adds two products in 16

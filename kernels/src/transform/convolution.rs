@@ -16,7 +16,7 @@ use crate::convolution::{PackedConvolution, SinglesEpilogue, trimmed};
 use crate::fully_connected::FullyConnected;
 use crate::product::activation::Activation;
 
-/// A product of fewer pixels and a matrix is one of rows: that packs nothing for one row.
+/// With fewer pixels, a product is computed as rows: for one row nothing is packed.
 const FEW_PIXELS: usize = 8;
 
 /// A transposed convolution may have so many times the products as a convolution, which is faster. It has more at the edges of its

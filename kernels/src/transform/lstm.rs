@@ -10,6 +10,7 @@ use super::found::{Found, constant, is_binary, is_single, labels};
 use super::rule::{Rewrite, Session, refuse, refuse_if};
 use crate::fully_connected::FullyConnected;
 use crate::lstm::{LstmOutput, LstmSequence};
+use crate::memory::floats;
 use crate::product::activation::Activation;
 
 /// A loop whose body is tract's `LstmEpilogue` and the product of the state and constant weights.
@@ -18,11 +19,12 @@ pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -
     rule_if_some!(epilogue = scan.body.nodes().iter().find(|it| it.op_is::<LstmEpilogue>()));
     refuse_if!(
         !scan.reset_every_turn || scan.skip > 0,
-        "it must begin with its first states in each run, but goes on where the last one ended"
+        "it must begin with its first states in each run (`reset_every_turn`), and skip no steps"
     );
     let Some((op, inputs)) = (LstmBody { scan, epilogue }).find(session, model, node)? else {
         refuse!(
-            "a step must be a product with constant weights, to which that of the data is added, and tract's LstmEpilogue"
+            "a step must be a product of the state and constant weights, to which the products of the data and constants are added, \
+             and tract's LstmEpilogue, whose outputs are the next states"
         )
     };
     Ok(Some(TypedModelPatch::replace_single_op(model, node, &inputs, op)?.into()))
@@ -44,13 +46,7 @@ impl LstmBody<'_> {
         let LstmBody { scan: Scan { body, input_mapping, output_mapping, .. }, epilogue } = *self;
         rule_if_some!(hidden = epilogue.op_as().map(|op: &LstmEpilogue| op.hidden));
         rule_if_let!([sum, cell] = *epilogue.inputs);
-        let sum = body.node(origin(body, sum)?.node);
-        rule_if!(is_binary::<Add>(sum));
-        let [a, b] = [origin(body, sum.inputs[0])?, origin(body, sum.inputs[1])?];
-        let is_product = |outlet: OutletId| body.node(outlet.node).op_is::<EinSum>();
-        let (products, product) = if is_product(b) { (a, b) } else { (b, a) };
-        rule_if!(is_product(product));
-        let product = body.node(product.node);
+        rule_if_some!((products, product, bias) = addends(body, sum, 4 * hidden)?);
         rule_if_some!((state, weights, transposed) = recurrent_weights(body, product, hidden)?);
         // What the inputs of the loop are, and whether the outputs of the body are the next states.
         let input = |outlet: OutletId| body.inputs.iter().position(|it| *it == outlet);
@@ -59,6 +55,11 @@ impl LstmBody<'_> {
         );
         rule_if_let!(Some(steps) = input_mapping[products].as_scan());
         rule_if!(body.inputs.len() == 3 && steps.chunk.unsigned_abs() == 1);
+        // Nothing is broadcast.
+        let volume =
+            |slot: usize| TractResult::Ok(body.outlet_fact(body.inputs[slot])?.shape.volume());
+        let of_state = volume(h)?;
+        rule_if!(volume(products)? == of_state.clone() * 4 && volume(c)? == of_state);
         let mut states = [h, c].map(|slot| (slot, input_mapping[slot].is_state()));
         rule_if!(states.iter().all(|(_, is_state)| *is_state));
         states.sort_unstable();
@@ -71,7 +72,9 @@ impl LstmBody<'_> {
                 next.push(if outlet.slot == 0 { h } else { c });
             }
             if let Some((slot, all)) = mapping.scan {
+                let state = &body.outlet_fact(body.inputs[h])?.shape;
                 rule_if!(outlet.slot == 0 && all.chunk == steps.chunk);
+                rule_if!(state.get(all.axis).is_some_and(|size| size.is_one()));
                 outputs.push((slot, LstmOutput::Steps(all.axis)));
             }
             if let Some(slot) = mapping.last_value_slot {
@@ -92,7 +95,7 @@ impl LstmBody<'_> {
         let recurrent = FullyConnected::new(
             &weights,
             transposed,
-            vec![0.; 4 * hidden],
+            bias,
             Activation::Identity,
             None,
             session.bf16(),
@@ -105,6 +108,37 @@ impl LstmBody<'_> {
             && found.iter().zip(&node.outputs).all(|(it, old)| it.shape == old.fact.shape);
         Ok(is_same.then_some((op, inputs)))
     }
+}
+
+/// What the sums of the gates are made of: the products of the data, those of the state, and constants that are added. `width` is the
+/// length of a row of gates.
+fn addends(
+    body: &TypedModel,
+    sum: OutletId,
+    width: usize,
+) -> Found<(OutletId, &TypedNode, Vec<f32>)> {
+    let (mut products, mut product, mut bias) = (None, None, vec![0.; width]);
+    let mut waiting = vec![sum];
+    while let Some(outlet) = waiting.pop() {
+        if let Some(numbers) = constant(body, outlet)? {
+            rule_if!(is_single(body.outlet_fact(outlet)?));
+            rule_if!(numbers.shape().last() == Some(&width) && numbers.len() == width);
+            for (sum, number) in bias.iter_mut().zip(floats(numbers)?) {
+                *sum += number;
+            }
+            continue;
+        }
+        let outlet = origin(body, outlet)?;
+        let node = body.node(outlet.node);
+        if is_binary::<Add>(node) {
+            waiting.extend(&node.inputs);
+        } else if node.op_is::<EinSum>() {
+            rule_if!(product.replace(node).is_none());
+        } else {
+            rule_if!(products.replace(outlet).is_none());
+        }
+    }
+    Ok(products.zip(product).map(|(products, product)| (products, product, bias)))
 }
 
 /// The state that is multiplied by constant weights, these as a matrix, and whether it has a row for each column of the product: a
@@ -136,6 +170,7 @@ fn recurrent_weights(
         let column = if transposed { first } else { second };
         rule_if!(transposed || first == *summed);
         rule_if!(output == [batch, &[column]].concat() && batch.len() <= 1);
+        rule_if!(!output.contains(summed));
         let shape = if transposed { [4 * hidden, hidden] } else { [hidden, 4 * hidden] };
         let sizes = tensor.shape().iter().filter(|size| **size != 1);
         rule_if!(sizes.eq(&shape));
@@ -184,8 +219,14 @@ mod tests {
         /// Which last states are outputs, and whether h of all steps is.
         outputs: [bool; 3],
         is_carried: bool,
+        /// Whether a constant is added, as tract's reader of ONNX has it.
+        has_bias: bool,
         /// Another operator in the body.
         is_scaled: bool,
+        /// Whether each of the two states is what the other one is in an LSTM.
+        are_swapped: bool,
+        /// Whether all steps are put together along an axis that the states do not have.
+        has_other_axis: bool,
     }
 
     const PLAIN: Case = Case {
@@ -195,7 +236,10 @@ mod tests {
         transposed: true,
         outputs: [true; 3],
         is_carried: false,
+        has_bias: false,
         is_scaled: false,
+        are_swapped: false,
+        has_other_axis: false,
     };
 
     fn numbers(shape: &[usize]) -> TractResult<Tensor> {
@@ -238,11 +282,21 @@ mod tests {
                 let two = body.add_const("two", tensor2(&[[2f32]]))?;
                 product = body.wire_node("scaled", mul(), &[product, two])?[0];
             }
-            let gates = body.wire_node("gates", add(), &[step[0], product])?[0];
+            let mut gates = body.wire_node("gates", add(), &[step[0], product])?[0];
+            if self.has_bias {
+                let bias = body.add_const("b", numbers(&[1, 4 * HIDDEN])?)?;
+                gates = body.wire_node("preact", add(), &[gates, bias])?[0];
+            }
             let new = body.wire_node("cell", LstmEpilogue { hidden: HIDDEN }, &[gates, c[0]])?;
             let mut results = vec![];
             for (name, new) in ["h_new", "c_new"].into_iter().zip(new) {
                 results.push(body.wire_node(name, AxisOp::Add(self.axis), &[new])?[0]);
+            }
+            if self.are_swapped {
+                results.swap(0, 1);
+            }
+            if self.has_other_axis {
+                results.push(body.wire_node("longer", AxisOp::Add(3), &[results[0]])?[0]);
             }
             body.select_output_outlets(&results)?;
             let info = ScanInfo { axis: self.axis, chunk: self.chunk };
@@ -254,12 +308,16 @@ mod tests {
                 last_value_slot,
                 state: true,
             };
-            let mut scan = Scan::new(
-                body,
-                vec![InputMapping::Scan(info), InputMapping::State, InputMapping::State],
-                vec![output(all, last_h), output(None, last_c)],
-                0,
-            )?;
+            let mut outputs = vec![output(all, last_h), output(None, last_c)];
+            if self.has_other_axis {
+                let info = ScanInfo { axis: 3, ..info };
+                outputs.push(OutputMapping {
+                    scan: Some((slots.next().unwrap(), info)),
+                    ..OutputMapping::default()
+                });
+            }
+            let mappings = vec![InputMapping::Scan(info), InputMapping::State, InputMapping::State];
+            let mut scan = Scan::new(body, mappings, outputs, 0)?;
             scan.reset_every_turn = !self.is_carried;
             let x = model.add_source("x", f32::fact(with_steps(time, 4 * HIDDEN)))?;
             let [h, c] = ["h", "c"]
@@ -313,7 +371,7 @@ mod tests {
         }
         for outputs in [[true, false, false], [false, true, false], [false, false, true]] {
             for batch in [Some(1), Some(4), None] {
-                let case = Case { outputs, batch, ..PLAIN };
+                let case = Case { outputs, batch, has_bias: true, ..PLAIN };
                 assert_eq!(case.check()?, replaced, "{case:?}");
             }
         }
@@ -323,7 +381,9 @@ mod tests {
     #[test]
     fn other_loops_stay() -> TractResult<()> {
         for (case, reason) in [
-            (Case { is_carried: true, ..PLAIN }, "goes on where the last one ended"),
+            (Case { is_carried: true, ..PLAIN }, "must begin with its first states"),
+            (Case { are_swapped: true, ..PLAIN }, "a step must be a product"),
+            (Case { has_other_axis: true, ..PLAIN }, "a step must be a product"),
             (Case { is_scaled: true, ..PLAIN }, "a step must be a product"),
         ] {
             let Outcome::Refused(found) = case.check()? else { bail!("{case:?} is replaced") };

@@ -59,7 +59,7 @@ static RULES: [Rule; 18] = [
     Rule::new("reduction", Phase::Decluttered, reduction::rewrite),
     Rule::new("contraction", Phase::Decluttered, contraction::rewrite),
     Rule::new("axis_moves", Phase::Decluttered, axes::rewrite),
-    // It takes a loop, whose body would be rewritten.
+    // Before the next one, which would rewrite the body of the loop.
     Rule::new("lstm", Phase::Decluttered, lstm::rewrite),
     // What is in a body may leave it when the model is decluttered, so they are the last of their phase.
     Rule::new("bodies", Phase::Decluttered, bodies::rewrite),
@@ -77,8 +77,8 @@ static RULES: [Rule; 18] = [
 /// What lies between FakeQuantize operators, or QuantizeLinear and DequantizeLinear, works on codes of 8 bits. Compressed weights
 /// ([`DequantizedConst`](crate::DequantizedConst)) stay compressed.
 /// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
-/// many, attention, normalization of rows, pools, softmax, reductions of axes, Resize, and functions of elements; and concatenations and
-/// moves of axes, of any type. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which, and why others stay.
+/// many, attention, normalization of rows, pools, softmax, reductions of axes, Resize, loops over the steps of an LSTM, and functions of
+/// elements; and concatenations and moves of axes, of any type. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which, and why others stay.
 #[derive(Debug)]
 pub struct KernelsTransform {
     rules: Vec<&'static Rule>,

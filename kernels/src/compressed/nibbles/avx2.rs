@@ -22,7 +22,7 @@ const COUNTS: [i16; 3] = [i16::MIN, 128, 1];
 /// The largest integer: the largest first digit without others, and room for a scale that is rounded.
 const MOST_INTEGER: f32 = 4_161_500.;
 
-impl Multiply<LANES> for Avx2 {
+impl NibbleLanes<LANES> for Avx2 {
     /// Pairs of rows take more time.
     const IN_PAIRS: bool = false;
 

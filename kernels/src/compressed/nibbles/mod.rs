@@ -1,8 +1,8 @@
 //! Few rows of data, and codes of four bits, on AVX2 or AVX-512 with VNNI: the data has [digits](super::digits).
 //!
-//! A vector has words of eight codes. Four vectors of a row are a tile, in which each 32 neighbours are four words, a lane of 128 bits. The
-//! words of the tile change places, as in a matrix that is transposed: each word of a vector then meets four neighbours, one in each
-//! vector. So 32 codes have one sum for each digit. They are of one group, and what is done for sums, above all with the scales of groups,
+//! A vector has words of eight codes. Four vectors of a row are a tile, in which each 32 neighbours are four words, 128 bits of a vector.
+//! The words of the tile change places, as in a matrix that is transposed: a lane of the four vectors then has four words that were
+//! neighbours. So 32 codes have one sum for each digit. They are of one group, and what is done for sums, above all with the scales of groups,
 //! is done for a quarter of the vectors. What is left of a row is tiles of one vector, each lane of which has the sums of a word.
 //!
 //! * `vnni.rs` multiplies vectors of 512 bits;
@@ -19,8 +19,8 @@ use std::ops::Range;
 use pulp::bytemuck::cast_slice;
 use tract_core::prelude::TractResult;
 
-use super::digits::{DigitRows, SplitRow};
-use super::matrix::{CompressedMatrix, FewRowsTask, LEAST_GROUP, ParameterType, TypedParameters};
+use super::digits::{DigitLayout, DigitRows};
+use super::matrix::{CompressedMatrix, FewTokensTask, LEAST_GROUP, ParameterType, TypedParameters};
 use crate::isa::{Lanes, On};
 use crate::memory::{LINE, StreamPrefetch};
 
@@ -101,7 +101,7 @@ pub(super) struct TilePrefetch<'a, const ROWS: usize> {
 }
 
 /// Vectors of `N` words whose codes the processor multiplies with digits.
-pub(super) trait Multiply<const N: usize>: Lanes<N> {
+pub(super) trait NibbleLanes<const N: usize>: Lanes<N> {
     /// Whether two rows of the matrix are multiplied at once.
     const IN_PAIRS: bool;
 
@@ -175,7 +175,7 @@ impl<const N: usize, const MOST_CORRECTIONS: usize> NibbleLayout<N, MOST_CORRECT
     }
 
     #[inline(always)]
-    fn split<L: Multiply<N>, const CORRECTIONS: usize>(
+    fn split<L: NibbleLanes<N>, const CORRECTIONS: usize>(
         self,
         lanes: L,
         row: &[f32],
@@ -201,7 +201,7 @@ impl<const N: usize, const MOST_CORRECTIONS: usize> NibbleLayout<N, MOST_CORRECT
     }
 }
 
-impl<L: Multiply<N>, const N: usize, const MOST_CORRECTIONS: usize> SplitRow<L>
+impl<L: NibbleLanes<N>, const N: usize, const MOST_CORRECTIONS: usize> DigitLayout<L>
     for NibbleLayout<N, MOST_CORRECTIONS>
 {
     fn stride(self) -> usize {
@@ -220,7 +220,7 @@ impl<L: Multiply<N>, const N: usize, const MOST_CORRECTIONS: usize> SplitRow<L>
 
 /// For each code of a lane of a tile of `V` vectors, the numbers that it meets in all lanes, with zeros where there are no more.
 #[inline(always)]
-fn numbers_of_lanes<L: Multiply<N>, const N: usize, const V: usize>(
+fn numbers_of_lanes<L: NibbleLanes<N>, const N: usize, const V: usize>(
     lanes: L,
     numbers: &[f32],
 ) -> [L::Floats; FOUR * CODES] {
@@ -257,10 +257,10 @@ struct TileGroups {
     groups_of_lanes: usize,
 }
 
-impl<L: Multiply<N>, const N: usize, const MOST_CORRECTIONS: usize>
+impl<L: NibbleLanes<N>, const N: usize, const MOST_CORRECTIONS: usize>
     NibbleDigits<L, N, MOST_CORRECTIONS>
 {
-    /// None if some numbers cannot be [split](SplitRow::split_row), or groups counted in 32 bits.
+    /// None if some numbers cannot be [split](DigitLayout::split_row), or groups counted in 32 bits.
     pub fn new(lanes: L, matrix: &CompressedMatrix, data: &[f32]) -> Option<Self> {
         let layout = NibbleLayout::new(matrix.depth, matrix.format.is_signed());
         let digits = DigitRows::new(lanes, layout, data, matrix.depth)?;
@@ -289,17 +289,17 @@ impl<L: Multiply<N>, const N: usize, const MOST_CORRECTIONS: usize>
         copies: &'a mut [Vec<u8>; 2],
         output: &'a mut [&mut [f32]],
     ) -> TractResult<()> {
-        let parameters = matrix.followed_parameters(rows, N, copies)?;
-        self.digits.lanes.enter(FewRowsTask { matrix, bytes, parameters, data: self, output });
+        let parameters = matrix.parameters_with_tail(rows, N, copies)?;
+        self.digits.lanes.enter(FewTokensTask { matrix, bytes, parameters, data: self, output });
         Ok(())
     }
 }
 
 /// A task whose rows have their scales, and their zero points, if they have such, as in the file. Behind these is a vector of any numbers.
 pub(super) type NibbleTask<'a, 'b, D> =
-    FewRowsTask<'a, 'b, D, (TypedParameters<'a>, Option<TypedParameters<'a>>)>;
+    FewTokensTask<'a, 'b, D, (TypedParameters<'a>, Option<TypedParameters<'a>>)>;
 
-impl<L: Multiply<N>, const N: usize, const MOST_CORRECTIONS: usize> On<L>
+impl<L: NibbleLanes<N>, const N: usize, const MOST_CORRECTIONS: usize> On<L>
     for NibbleTask<'_, '_, NibbleDigits<L, N, MOST_CORRECTIONS>>
 {
     #[inline(always)]
@@ -320,7 +320,7 @@ impl<L: Multiply<N>, const N: usize, const MOST_CORRECTIONS: usize> On<L>
     }
 }
 
-impl<L: Multiply<N>, const N: usize, const MOST_CORRECTIONS: usize>
+impl<L: NibbleLanes<N>, const N: usize, const MOST_CORRECTIONS: usize>
     NibbleTask<'_, '_, NibbleDigits<L, N, MOST_CORRECTIONS>>
 {
     /// Scales and zero points `OF_NNCF` have the types of that tool, `F16` and `U8`: to look up their types for each tile takes more time.
@@ -399,7 +399,7 @@ impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
 {
     /// The products of `ROWS` rows, from the first one on: a row for each row of data.
     #[inline(always)]
-    fn sums<L: Multiply<N>, const OF_NNCF: bool, const SHIFTED: bool, const ROWS: usize>(
+    fn sums<L: NibbleLanes<N>, const OF_NNCF: bool, const SHIFTED: bool, const ROWS: usize>(
         self,
         lanes: L,
         first: usize,
@@ -438,7 +438,11 @@ impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
             }
             let asks = TilePrefetch { ahead: &mut ahead, next };
             let data = data_of_fours.map(|data| &data[tile]);
-            let groups = self.groups::<L, OF_NNCF, SHIFTED, ROWS>(lanes, fours[tile], parameters);
+            let groups = self.parameters_of_lanes::<L, OF_NNCF, SHIFTED, ROWS>(
+                lanes,
+                fours[tile],
+                parameters,
+            );
             lanes.add_tile::<SHIFTED, ROWS, TOKENS, FOUR, CORRECTIONS>(
                 words,
                 data,
@@ -457,7 +461,8 @@ impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
             }
             let asks = TilePrefetch { ahead: &mut ahead, next };
             let data = data_of_ones.map(|data| &data[tile]);
-            let groups = self.groups::<L, OF_NNCF, SHIFTED, ROWS>(lanes, ones[tile], parameters);
+            let groups = self
+                .parameters_of_lanes::<L, OF_NNCF, SHIFTED, ROWS>(lanes, ones[tile], parameters);
             lanes.add_tile::<SHIFTED, ROWS, TOKENS, ONE, CORRECTIONS>(
                 words,
                 data,
@@ -477,7 +482,12 @@ impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
 
     /// The scales of the lanes of a tile of some rows, and their zero points. Their types may be those of NNCF.
     #[inline(always)]
-    fn groups<L: Multiply<N>, const OF_NNCF: bool, const SHIFTED: bool, const ROWS: usize>(
+    fn parameters_of_lanes<
+        L: NibbleLanes<N>,
+        const OF_NNCF: bool,
+        const SHIFTED: bool,
+        const ROWS: usize,
+    >(
         self,
         lanes: L,
         tile: TileGroups,
@@ -543,7 +553,7 @@ mod tests {
     use crate::isa::{Avx2, Avx512Vnni, Instructions};
 
     /// What the data of a tile stands for.
-    trait Stands<const N: usize, const MOST_CORRECTIONS: usize>: Multiply<N> {
+    trait Stands<const N: usize, const MOST_CORRECTIONS: usize>: NibbleLanes<N> {
         /// The number, divided by the scale, that a code meets: both kinds of digits, and whether the code has an even place.
         fn number(even: [f64; 3], odd: [f64; 3], is_even: bool) -> f64;
 

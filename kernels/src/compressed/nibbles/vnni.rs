@@ -23,7 +23,7 @@ use crate::memory::prefetch_first;
 /// The bytes of a vector.
 const BYTES: usize = CODES * LANES / 2;
 
-impl Multiply<LANES> for Avx512Vnni {
+impl NibbleLanes<LANES> for Avx512Vnni {
     const IN_PAIRS: bool = true;
 
     #[inline(always)]
