@@ -300,9 +300,9 @@ impl<E: ConvolutionElement> Convolution<E> {
         };
         if !packed.needs_wide_data() {
             // A matrix unit reads lines by their addresses.
-            let taps = match &addresses {
-                Im2rowAddresses::Strided(_) if packed.has_tiles() => vec![],
-                _ => addresses.taps(|start| &bytes[start..], &self.padding),
+            let taps = match packed.has_tiles() && addresses.lines_of_tiles().is_some() {
+                true => vec![],
+                false => addresses.taps(|start| &bytes[start..], &self.padding),
             };
             return Im2rowBytes { bytes, addresses, taps, pixels: count, of_a_tap };
         }

@@ -10,6 +10,8 @@ use tract_core::internal::*;
 
 use super::output::OutputRows;
 use super::rows::Im2rowAddresses;
+#[cfg(target_arch = "x86_64")]
+use super::rows::StridedLines;
 use super::window::ChannelsLastWindow;
 use crate::cost::Cost;
 use crate::isa::{Instructions, Lanes, On};
@@ -228,7 +230,9 @@ impl PackedFilters {
 /// A task of a GEMM: some rows, which are pixels of an image, and some panels of the weights.
 pub(crate) struct GemmTask<'a, E: ConvolutionElement> {
     /// For a matrix unit: the elements of the image, from the first channel of the group on, and where the taps are in them.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX is one"))]
     pub bytes: &'a [u8],
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX is one"))]
     pub addresses: &'a Im2rowAddresses,
     /// For vectors: what each tap of each row meets, of all groups ([`Im2rowAddresses::taps`]). Codes have two bytes if they are widened.
     pub taps: &'a [&'a [u8]],
@@ -278,17 +282,29 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
         lanes.enter(AllTiles::<E, W, N>(self));
     }
 
-    /// Computes a tile of `R` rows.
+    /// Computes a row that a matrix unit leaves, of lines.
     #[inline(always)]
     #[cfg(target_arch = "x86_64")]
-    pub fn rows_on<L: Dot<E, W, N>, const W: usize, const N: usize, const R: usize>(
+    pub fn row_on<L: Dot<E, W, N>, const W: usize, const N: usize>(
         &mut self,
         lanes: L,
+        lines: &StridedLines,
         panel: usize,
-        first: usize,
+        row: usize,
     ) {
-        let (taps, ahead) = (0..self.filters.taps, Ahead::default());
-        self.taps_on::<L, W, N, R>(lanes, first, &TapsOfPanel { panel, taps, ahead }, &mut []);
+        let taps = 0..self.filters.taps;
+        let met: Vec<&[u8]> =
+            taps.clone().map(|tap| &self.bytes[lines.start(row, tap)..]).collect();
+        let mut task = GemmTask {
+            taps: &met,
+            before: 0,
+            rows: 1,
+            panels: self.panels.clone(),
+            output: self.output.skip_rows(row),
+            ..*self
+        };
+        let of = TapsOfPanel { panel, taps, ahead: Ahead::default() };
+        task.taps_on::<L, W, N, 1>(lanes, 0, &of, &mut []);
     }
 
     /// Computes some taps of a tile of `R` rows. `sums` are those of all rows after the taps before, unless these are all.
@@ -346,27 +362,12 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
         steps: usize,
     ) -> [&'a [[u8; 4]]; R] {
         let mut rows: [&[[u8; 4]]; R] = [&[]; R];
-        let taps = self.taps.get(tap * self.rows + first..).unwrap_or(&[]);
-        let Some(taps) = taps.first_chunk::<R>() else {
-            for (number, row) in rows.iter_mut().enumerate() {
-                *row = &self.row_of_line(first + number, tap)[..4 * steps].as_chunks().0[..steps];
-            }
-            return rows;
-        };
+        let taps = self.taps[tap * self.rows + first..].first_chunk::<R>();
         // In a loop of its own, the compiler knows that all rows are `steps` long.
-        for (row, bytes) in rows.iter_mut().zip(taps) {
+        for (row, bytes) in rows.iter_mut().zip(taps.into_iter().flatten()) {
             *row = &bytes[self.before..][..4 * steps].as_chunks().0[..steps];
         }
         rows
-    }
-
-    /// What a tap of a row meets, where a matrix unit leaves a few rows.
-    #[cold]
-    fn row_of_line(&self, row: usize, tap: usize) -> &'a [u8] {
-        match self.addresses {
-            Im2rowAddresses::Strided(lines) => &self.bytes[lines.start(row, tap)..],
-            Im2rowAddresses::Each { .. } => &[],
-        }
     }
 
     /// What is to be prefetched while some taps of a panel are computed.

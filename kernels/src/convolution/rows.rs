@@ -3,6 +3,9 @@
 /// What a tap has in place of its start, where it is in the padding.
 pub(crate) const PADDING: usize = usize::MAX;
 
+/// Fewer rows are multiplied in vectors, also where the processor has a matrix unit.
+pub(crate) const LEAST_ROWS_OF_TILES: usize = 3;
+
 /// The im2row addresses of some rows: where each tap begins.
 #[derive(Debug)]
 pub(crate) enum Im2rowAddresses {
@@ -34,6 +37,7 @@ pub(crate) struct StridedLines {
     pub lines: Vec<RunOfRows>,
 }
 
+#[cfg(target_arch = "x86_64")]
 impl StridedLines {
     /// Where a tap of a row begins.
     pub fn start(&self, mut row: usize, tap: usize) -> usize {
@@ -70,6 +74,17 @@ impl Im2rowAddresses {
     ) -> Im2rowAddresses {
         let lines = vec![RunOfRows { start, rows }];
         Im2rowAddresses::Strided(StridedLines { distance, taps, lines })
+    }
+
+    /// The lines whose rows a matrix unit multiplies, if there are enough for one.
+    pub fn lines_of_tiles(&self) -> Option<&StridedLines> {
+        match self {
+            Im2rowAddresses::Strided(lines) => {
+                let rows: usize = lines.lines.iter().map(|line| line.rows).sum();
+                (rows >= LEAST_ROWS_OF_TILES && lines.distance > 0).then_some(lines)
+            }
+            Im2rowAddresses::Each { .. } => None,
+        }
     }
 
     /// What the taps of all rows meet: those of the first tap, then those of the next one. `at` is what begins at an address.

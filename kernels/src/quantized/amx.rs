@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::finish::TileSums;
 use super::vectors::Codes;
-use crate::convolution::{GemmTask, Im2rowAddresses, RunOfRows, StridedLines, TilePlace};
+use crate::convolution::{GemmTask, LEAST_ROWS_OF_TILES, RunOfRows, StridedLines, TilePlace};
 use crate::isa::{Amx, Avx512Vnni, Isa, On};
 
 /// The rows of a tile.
@@ -28,9 +28,6 @@ const ROW_CODES: usize = 4 * STEPS;
 
 /// The rows of a block.
 const ROWS_OF_BLOCK: usize = 2 * ROWS;
-
-/// Fewer rows are multiplied in vectors.
-const LEAST_ROWS: usize = 3;
 
 /// What `ldtilecfg` reads: the sizes of eight tiles.
 #[repr(C, align(64))]
@@ -74,7 +71,7 @@ struct Segment {
 struct RowBlocks<'a> {
     blocks: Vec<RowBlock>,
     segments: Vec<Segment>,
-    /// The last rows, if they are fewer than [`LEAST_ROWS`].
+    /// The last rows, if they are fewer than [`LEAST_ROWS_OF_TILES`].
     rest: Range<usize>,
     /// How far a row begins behind the one before it, and where its taps begin, from its begin on.
     distance: usize,
@@ -87,11 +84,9 @@ struct RowBlocks<'a> {
 
 /// Computes all tiles of a task.
 pub(super) fn multiply(isa: Amx, task: &mut GemmTask<Codes>) {
-    match task.addresses {
-        Im2rowAddresses::Strided(lines) if task.rows >= LEAST_ROWS && lines.distance > 0 => {
-            isa.avx512_vnni().enter(AllBlocks { isa, task, lines });
-        }
-        _ => task.multiply_on(isa.avx512_vnni()),
+    match task.addresses.lines_of_tiles() {
+        Some(lines) => isa.avx512_vnni().enter(AllBlocks { isa, task, lines }),
+        None => task.multiply_on(isa.avx512_vnni()),
     }
 }
 
@@ -142,7 +137,7 @@ impl On<Avx512Vnni> for AllBlocks<'_, '_> {
                 }
             }
             for first in blocks.rest.clone() {
-                task.rows_on::<_, _, _, 1>(lanes, panel, first);
+                task.row_on(lanes, lines, panel, first);
             }
         }
         // SAFETY: as above.
@@ -185,7 +180,7 @@ impl<'a> RowBlocks<'a> {
                     left => Some(RunOfRows { start: start + taken * distance, rows: left }),
                 };
             }
-            if line.is_none() && rows < LEAST_ROWS {
+            if line.is_none() && rows < LEAST_ROWS_OF_TILES {
                 blocks.rest = first..first + rows;
                 blocks.segments.truncate(first_segment);
                 return blocks;
