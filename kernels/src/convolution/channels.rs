@@ -82,15 +82,15 @@ impl ChannelSums<'_> {
         let channels = window.channels::<f32>();
         let padding = vec![padding; channels.next_multiple_of(N)];
         let (mut starts, mut lines) = (vec![], vec![]);
-        let mut done = 0;
-        while done < self.rows.pixels {
-            let [line, x, left] = window.line(self.rows.first + done);
+        let first = self.rows.first;
+        let mut first_row = 0;
+        for (line, pixels) in window.lines_of(first..first + self.rows.pixels) {
             window.lines(line, &mut starts);
             let met = starts.iter().enumerate();
             let met = met.filter_map(|(row, start)| Some((row, (*start)?))).collect();
-            let (pixels, padding) = (left.min(self.rows.pixels - done), &*padding);
-            lines.push(LineOfPixels { x, pixels, first_row: done, met, padding });
-            done += pixels;
+            let (x, pixels, padding) = (pixels.start, pixels.len(), &*padding);
+            lines.push(LineOfPixels { x, pixels, first_row, met, padding });
+            first_row += pixels;
         }
         let bytes = window.of.input[2] * channels * window.of.strides[1] * size_of::<f32>();
         for lines in lines.chunks((BYTES_OF_LINES / bytes.max(1)).max(1)) {
@@ -297,6 +297,7 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
             }
         }
     }
+
     /// Some pixels, of which vectors do not reach beyond the data. If they are whole, no pixel of the padding is met.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]

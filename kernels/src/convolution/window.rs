@@ -129,6 +129,19 @@ impl ChannelsLastWindow {
         [pixel / self.of.output[2], x, self.of.output[2] - x]
     }
 
+    /// The lines of the output that some pixels are in, and which pixels of each.
+    pub fn lines_of(&self, pixels: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let mut pixel = pixels.start;
+        std::iter::from_fn(move || {
+            (pixel < pixels.end).then(|| {
+                let [line, x, left] = self.line(pixel);
+                let end = x + left.min(pixels.end - pixel);
+                pixel += end - x;
+                (line, x..end)
+            })
+        })
+    }
+
     /// Copies images with padding around them. The taps of a row of the kernel become one.
     pub fn pad(&mut self, operator: &str, bytes: &[u8], zero: u8) -> TractResult<Tensor> {
         let of_pixel = self.of_pixel;
@@ -191,14 +204,12 @@ impl ChannelsLastWindow {
         }
         let distance = self.of.strides[2] * of_pixel;
         let taps = self.starts(0..1);
-        let (mut lines, mut of_line, mut pixel) = (vec![], vec![], pixels.start);
-        while pixel < pixels.end {
-            let [line, x, left] = self.line(pixel);
+        let (mut lines, mut of_line) = (vec![], vec![]);
+        for (line, pixels) in self.lines_of(pixels) {
             self.lines(line, &mut of_line);
             let Some(first) = of_line[0] else { unreachable!("there is no padding") };
-            let rows = left.min(pixels.end - pixel);
-            lines.push(RunOfRows { start: self.start(first, 0) + x * distance, rows });
-            pixel += rows;
+            let start = self.start(first, 0) + pixels.start * distance;
+            lines.push(RunOfRows { start, rows: pixels.len() });
         }
         Im2rowAddresses::Strided(StridedLines { distance, taps, lines })
     }
@@ -207,14 +218,12 @@ impl ChannelsLastWindow {
     fn runs(&self, pixels: Range<usize>) -> Im2rowAddresses {
         let [pad, _] = self.of.pads[2];
         let (stride, dilation, size) = (self.of.strides[2], self.of.dilations[2], self.of.input[2]);
-        let (mut lines, mut of_line, mut pixel) = (vec![], vec![], pixels.start);
-        while pixel < pixels.end {
-            let [line, x, left] = self.line(pixel);
-            let end = x + left.min(pixels.end - pixel);
+        let with_lines = |(line, pixels)| {
+            let mut of_line = vec![];
             self.lines(line, &mut of_line);
-            lines.push((x..end, of_line.clone()));
-            pixel += end - x;
-        }
+            (pixels, of_line)
+        };
+        let lines: Vec<_> = self.lines_of(pixels).map(with_lines).collect();
         let mut runs = vec![];
         let mut push = |start: usize, rows: Range<usize>| {
             if !rows.is_empty() {

@@ -206,8 +206,8 @@ impl<'a> DepthwiseTask<'a> {
         let taps = self.shape()[1] * self.kernels.instructions.taps_at_once();
         let padding = ImageLine { codes: padding, stride: 0 };
         let mut starts = vec![];
-        while first < all_pixels {
-            let [line, begin, left] = window.line(self.rows.first + first);
+        let of_task = self.rows.first..self.rows.first + all_pixels;
+        for (line, pixels) in window.lines_of(of_task) {
             window.lines(line, &mut starts);
             let row = |start: &Option<usize>| match start {
                 Some(start) => ImageLine { codes: &bytes[start * channels..], stride: channels },
@@ -215,20 +215,19 @@ impl<'a> DepthwiseTask<'a> {
             };
             let mut rows: Vec<ImageLine> = starts.iter().map(row).collect();
             rows.resize(taps, rows[rows.len() - 1]);
-            let pixels = left.min(all_pixels - first);
             lines.push(OutputLine {
                 first: first / together,
-                pixels: pixels.div_ceil(together),
+                pixels: pixels.len().div_ceil(together),
                 rows,
                 padding,
-                begin: begin * strides[2],
+                begin: pixels.start * strides[2],
                 dilation: dilations[2],
                 stride: strides[2] * together,
                 pad: pads[2][0],
                 size: input[2],
                 together,
             });
-            first += pixels;
+            first += pixels.len();
         }
         lines
     }

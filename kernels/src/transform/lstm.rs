@@ -60,8 +60,8 @@ impl LstmBody<'_> {
             |slot: usize| TractResult::Ok(body.outlet_fact(body.inputs[slot])?.shape.volume());
         let of_state = volume(h)?;
         rule_if!(volume(products)? == of_state.clone() * 4 && volume(c)? == of_state);
-        let mut states = [h, c].map(|slot| (slot, input_mapping[slot].is_state()));
-        rule_if!(states.iter().all(|(_, is_state)| *is_state));
+        let mut states = [h, c];
+        rule_if!(states.iter().all(|slot| input_mapping[*slot].is_state()));
         states.sort_unstable();
         let mut outputs = tvec![];
         let mut next = vec![];
@@ -82,7 +82,7 @@ impl LstmBody<'_> {
                 outputs.push((slot, last));
             }
         }
-        rule_if!(next == states.map(|(slot, _)| slot));
+        rule_if!(next == states);
         outputs.sort_unstable_by_key(|(slot, _)| *slot);
         let outputs: TVec<LstmOutput> = outputs.into_iter().map(|(_, output)| output).collect();
         let of_steps = |it: &&LstmOutput| matches!(it, LstmOutput::Steps(_));
