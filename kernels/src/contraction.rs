@@ -14,7 +14,7 @@ use crate::product::{
     Bf16Pair, Element, OperandA, Output, PARTS, PackedB, PackedGemm, Tile, UnpackedB, Vectors,
 };
 use crate::strided::strides;
-use crate::threads::Division;
+use crate::threads::{Division, PartSize};
 
 /// A product of matrices, or of many: which axes of the two factors and of the result belong together. The last axis
 /// of the result has its columns. The factor that has this axis is the right one, and may be the first input.
@@ -202,9 +202,9 @@ pub(crate) struct AxisStrides {
 
 /// How threads share the output of products.
 pub(crate) struct OutputShares {
-    /// So many elements belong to an index along the axes that are shared, and so many indices are in a part.
+    /// So many elements belong to an index along the axes that are shared, and such numbers of indices are in a part.
     unit: usize,
-    together: usize,
+    size: PartSize,
     /// How many indices there are without the last of these axes.
     outer: usize,
     division: Division,
@@ -245,8 +245,13 @@ impl ContractionSizes {
         }
         let rows = self.rows.size;
         let are_rows = rows > 1 && self.rows.output == unit;
-        let together = if are_rows { rows.div_ceil(wanted).max(least_rows).min(rows) } else { 1 };
-        OutputShares { unit, outer, together, division, are_rows: are_rows && together < rows }
+        let (least, multiple) = match are_rows {
+            true => (rows.div_ceil(wanted).max(least_rows), Tile::of(Vectors::detect()).rows),
+            false => (1, 1),
+        };
+        let division = if are_rows && rows <= least_rows { division.alone() } else { division };
+        let are_rows = are_rows && division.threads() > 1;
+        OutputShares { unit, outer, size: PartSize { least, multiple }, division, are_rows }
     }
 
     /// Calls a function with each product of two matrices: the index along the axes of the batch, the rows, and a part
@@ -257,11 +262,11 @@ impl ContractionSizes {
         output: &mut [f32],
         product: impl Fn(&[usize], Range<usize>, &mut [f32]) -> TractResult<()> + Send + Sync,
     ) -> TractResult<()> {
-        let OutputShares { unit, outer, together, division, .. } = shares;
-        division.fill_rows(output, together * unit, |first, output| {
+        let OutputShares { unit, outer, size, division, .. } = shares;
+        division.fill_parts(output, unit, size, |first, output| {
             let part = if outer == 1 { output.len() } else { unit };
             for (number, output) in output.chunks_mut(part).enumerate() {
-                let begin = first * together * unit + number * part;
+                let begin = first * unit + number * part;
                 let range = |axis: &AxisStrides| match axis.size > 1 && axis.output >= unit {
                     true => {
                         let index = begin / axis.output % axis.size;

@@ -15,7 +15,7 @@ use crate::product::{
     Bf16Pair, Element, OperandA, Output, PARTS, PackedB, PackedGemm, Shares, Tile, Vectors,
     multiply_row_by_row,
 };
-use crate::threads::Division;
+use crate::threads::{Division, PartSize};
 
 /// Threads share the rows of the data where each share has so many, and the columns otherwise: then all rows meet a panel of weights
 /// before the next one. With fewer rows that is faster; with these, what a thread packs it has written itself, and it fits its cache.
@@ -263,10 +263,10 @@ impl FullyConnected {
         let panels_are_few = columns.div_ceil(tile.columns) < threads;
         if threads > 1 && (rows_are_many || panels_are_few) {
             // Threads share the rows.
-            let part = count.div_ceil(PARTS * threads).next_multiple_of(tile.rows);
-            return division.fill_rows(elements, part * columns, |first, output| {
+            let size = PartSize { least: count.div_ceil(PARTS * threads), multiple: tile.rows };
+            return division.fill_parts(elements, columns, size, |first, output| {
                 let count = output.len() / columns;
-                let data = &data[first * part * depth..][..count * depth];
+                let data = &data[first * depth..][..count * depth];
                 let mut packed = None;
                 let pack = || OperandA::pack_scratch(data, depth, count, depth, tile);
                 let rows = OperandA::in_place(data, count, depth, tile)

@@ -16,7 +16,7 @@ use super::window::ChannelsLastWindow;
 use crate::cost;
 use crate::memory::{Aligned, filled_output_dt};
 use crate::product::{Output, Share, Shares};
-use crate::threads::Division;
+use crate::threads::{Division, PartSize};
 
 /// A convolution, whose data is `[any axes, spatial axes, channels]`. A second input may have elements of the shape of the output, which
 /// are added.
@@ -381,36 +381,37 @@ impl<E: ConvolutionElement> Convolution<E> {
                 ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
             };
             let division = Division::of(work);
-            let rows = if let ConvolutionFilters::Products(filters) = &self.filters {
-                let groups = &filters.groups;
-                // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
-                if self.group == 1
-                    && channels >= pixels
-                    && (pixels == 1 || weights >= MANY_WEIGHTS)
-                    && division.threads() > 1
-                {
-                    let (packed, width) = (&groups[0], groups[0].panel_width());
-                    let mut buffers = Buffers::default();
-                    let im2row = self.im2row(bytes, window, 0..pixels, filters, &mut buffers);
-                    let shares = Shares::of_columns(&division, [pixels, channels], width, 1);
-                    let (of_row, place) = (channels * size, |column| column * size);
-                    return shares.for_each_placed(output, of_row, place, |share, rows| {
-                        let Share { columns, .. } = share;
-                        let panels = columns.start / width..columns.end.div_ceil(width);
-                        let (residual, first_channel) = (residual(0), columns.start);
-                        let output = OutputRows { rows, size, first_channel, residual, stride };
-                        self.multiply(&im2row, 0, packed, panels, output);
-                        Ok(())
-                    });
-                }
-                groups[0].row_grain(pixels, division.threads())
-            } else {
-                pixels_of_part(window, division.threads())
-            };
+            let (pixels_of_row, part_size) =
+                if let ConvolutionFilters::Products(filters) = &self.filters {
+                    let groups = &filters.groups;
+                    // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
+                    if self.group == 1
+                        && channels >= pixels
+                        && (pixels == 1 || weights >= MANY_WEIGHTS)
+                        && division.threads() > 1
+                    {
+                        let (packed, width) = (&groups[0], groups[0].panel_width());
+                        let mut buffers = Buffers::default();
+                        let im2row = self.im2row(bytes, window, 0..pixels, filters, &mut buffers);
+                        let shares = Shares::of_columns(&division, [pixels, channels], width, 1);
+                        let (of_row, place) = (channels * size, |column| column * size);
+                        return shares.for_each_placed(output, of_row, place, |share, rows| {
+                            let Share { columns, .. } = share;
+                            let panels = columns.start / width..columns.end.div_ceil(width);
+                            let (residual, first_channel) = (residual(0), columns.start);
+                            let output = OutputRows { rows, size, first_channel, residual, stride };
+                            self.multiply(&im2row, 0, packed, panels, output);
+                            Ok(())
+                        });
+                    }
+                    (1, groups[0].part_size())
+                } else {
+                    lines_of_parts(window, division.threads())
+                };
             let of_row = channels * size;
-            division.fill_rows(output, rows * of_row, |first, output| {
+            division.fill_parts(output, pixels_of_row * of_row, part_size, |first, output| {
                 let pixels = output.len() / of_row;
-                let (rows, first) = (Output::matrix(output, of_row), first * rows);
+                let (rows, first) = (Output::matrix(output, of_row), first * pixels_of_row);
                 let (residual, first_channel) = (residual(first), 0);
                 let output = OutputRows { rows, size, first_channel, residual, stride };
                 self.fill(bytes, window, first, pixels, output);
@@ -420,16 +421,15 @@ impl<E: ConvolutionElement> Convolution<E> {
     }
 }
 
-/// Threads share the pixels of a depthwise convolution in multiples of so many. Whole lines, if there are enough, as tiles do not go on
-/// in the next line: up to four equal parts for each thread, or single lines, if they cannot be equal.
-fn pixels_of_part(window: &ChannelsLastWindow, threads: usize) -> usize {
+/// What threads share of a depthwise convolution: so many pixels, in parts of so many times as many. Whole lines, if there are enough, as
+/// tiles do not go on in the next line: up to four parts for each thread.
+fn lines_of_parts(window: &ChannelsLastWindow, threads: usize) -> (usize, PartSize) {
     let line = window.of.output[2].max(1);
     let lines = window.pixels() / line;
-    if lines < threads {
-        return 1;
+    match lines < threads {
+        true => (1, PartSize { least: 1, multiple: 1 }),
+        false => (line, PartSize { least: lines.div_ceil(4 * threads), multiple: 1 }),
     }
-    let parts = (1..=4).rev().map(|each| each * threads).find(|parts| lines.is_multiple_of(*parts));
-    line * parts.map_or(1, |parts| lines / parts)
 }
 
 /// What a thread copies elements to.

@@ -17,6 +17,7 @@ use crate::cost::Cost;
 use crate::isa::{Instructions, Lanes, On};
 use crate::memory::{Aligned, LINE, prefetch};
 use crate::product::row_panels;
+use crate::threads::PartSize;
 
 /// About how many rows a task has, so that their elements stay in the caches for all weights.
 pub(crate) const MOST_ROWS: usize = 96;
@@ -195,20 +196,11 @@ impl PackedFilters {
         rows.div_ceil(tasks.max(1)).next_multiple_of(self.format.tile[0])
     }
 
-    /// Threads share rows in multiples of so many. The weights are read for each part: many parts of a tile or two would gain little.
-    pub fn row_grain(&self, rows: usize, threads: usize) -> usize {
-        if threads == 1 {
-            return rows.max(1);
-        }
-        let parts = match self.format.has_tiles {
-            true => rows.div_ceil(MOST_ROWS_OF_TILES),
-            false => rows / (MOST_ROWS / 2),
-        };
-        let grain = rows.div_ceil(parts.max(threads)).max(1);
-        // Of few parts, two that differ by a tile would differ too much.
-        match parts > 2 * threads && !self.format.has_tiles {
-            true => grain.next_multiple_of(self.format.tile[0]),
-            false => grain,
+    /// The parts in which threads share rows. The weights are read for each part: many parts of a tile or two would gain little.
+    pub fn part_size(&self) -> PartSize {
+        match self.format.has_tiles {
+            true => PartSize { least: MOST_ROWS_OF_TILES, multiple: 1 },
+            false => PartSize { least: MOST_ROWS / 2, multiple: self.format.tile[0] },
         }
     }
 

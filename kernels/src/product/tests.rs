@@ -58,7 +58,9 @@ fn shares_cover_a_product_evenly() {
             let shares = multithread_tract_scope(Executor::multithread(2), || {
                 Shares::of_product(&Division::of(1 << 30), [rows, columns]).shares
             });
-            let mut orders = [0, 1].map(|thread| order_of_parts(shares.len(), thread, 2));
+            let half = shares.len() / 2;
+            let mut orders =
+                [0..half, half..shares.len()].map(|own| order_of_parts(shares.len(), own));
             let mut rest: Vec<_> = shares.iter().map(Some).collect();
             let mut of_threads = [0, 0];
             for _ in &shares {

@@ -98,6 +98,11 @@ impl Division {
         Division { work: self.work / parts, ..self.clone() }
     }
 
+    /// On the calling thread.
+    pub fn alone(self) -> Division {
+        Division { most: 1, pool: None, ..self }
+    }
+
     /// How many threads there are for it: one or more.
     pub fn threads(&self) -> usize {
         if self.work < self.enough {
@@ -127,10 +132,26 @@ impl Division {
         row: usize,
         fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
     ) -> Result<(), E> {
+        self.fill_parts(output, row, PartSize { least: 1, multiple: 1 }, fill)
+    }
+
+    /// The same in parts of such sizes, where a part costs something besides its rows.
+    pub fn fill_parts<T: Send, E: Send>(
+        &self,
+        output: &mut [T],
+        row: usize,
+        size: PartSize,
+        fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
+    ) -> Result<(), E> {
         assert!(row > 0, "fill_rows: row is 0, but must be 1 or more");
         let threads = self.threads().min(output.len().div_ceil(row));
         match &self.pool {
-            Some(pool) if threads > 1 => pool.fill_rows(threads, output, row, fill),
+            Some(pool) if threads > 1 => pool.fill(
+                output,
+                row,
+                shares_in_parts(output.len().div_ceil(row), threads, size),
+                fill,
+            ),
             _ => fill(0, output),
         }
     }
@@ -143,6 +164,28 @@ impl Division {
     ) -> TractResult<()> {
         self.fill_rows(items, 1, |_, items| items.iter_mut().try_for_each(&each))
     }
+}
+
+/// How many rows a part of the work has, if several threads share it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PartSize {
+    /// About so many or more.
+    pub least: usize,
+    /// A multiple of this, but for the last part of each thread.
+    pub multiple: usize,
+}
+
+/// The most parts of a thread's share: a late thread leaves some of them to others.
+const MOST_PARTS: usize = 8;
+
+/// Rows for each of some threads: as many for each, or one more, in several parts.
+fn shares_in_parts(rows: usize, threads: usize, size: PartSize) -> Vec<Vec<Range<usize>>> {
+    let in_parts = |share: Range<usize>| {
+        let parts = (share.len() / size.least.max(1)).clamp(1, MOST_PARTS);
+        let rows = share.len().div_ceil(parts).next_multiple_of(size.multiple).max(1);
+        share.clone().step_by(rows).map(|first| first..share.end.min(first + rows)).collect()
+    };
+    even_parts(0..rows, threads).map(in_parts).collect()
 }
 
 /// What threads have in common in `job`: in `tests/loom.rs` it is loom's.
@@ -176,6 +219,21 @@ mod tests {
     #[should_panic(expected = "row is 0, but must be 1 or more")]
     fn rows_have_elements() {
         let _ = fill_rows(&mut [0], 0, 1, |_, _| Ok::<(), ()>(()));
+    }
+
+    #[test]
+    fn shares_are_equal_and_parts_are_large_enough() {
+        let shares = |rows, threads, least, multiple| {
+            let shares = shares_in_parts(rows, threads, PartSize { least, multiple });
+            let sizes = |parts: Vec<Range<usize>>| parts.iter().map(Range::len).collect();
+            shares.into_iter().map(sizes).collect::<Vec<Vec<usize>>>()
+        };
+        assert_eq!(shares(17 * 17, 2, 48, 8), [[48, 48, 48], [56, 56, 33]]);
+        assert_eq!(shares(14 * 14, 2, 48, 8), [[56, 42], [56, 42]]);
+        assert_eq!(shares(49, 2, 48, 8), [[24], [25]]);
+        assert_eq!(shares(5, 3, 1, 1), [vec![1], vec![1, 1], vec![1, 1]]);
+        assert_eq!(shares(50, 2, 1, 1), [[4, 4, 4, 4, 4, 4, 1], [4, 4, 4, 4, 4, 4, 1]]);
+        assert_eq!(shares(1 << 20, 2, 1, 1), [[1 << 16; 8], [1 << 16; 8]]);
     }
 
     #[test]

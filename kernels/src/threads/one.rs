@@ -1,5 +1,7 @@
 //! Stands in for `pool.rs` without the feature for threads.
 
+use std::ops::Range;
+
 use tract_core::prelude::multithread::Executor;
 
 /// There is none.
@@ -15,11 +17,11 @@ impl ExecutorPool {
         match *self {}
     }
 
-    pub fn fill_rows<T: Send, E: Send>(
+    pub fn fill<T: Send, E: Send>(
         &self,
-        _threads: usize,
         _output: &mut [T],
         _row: usize,
+        _shares: Vec<Vec<Range<usize>>>,
         _fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
     ) -> Result<(), E> {
         match *self {}

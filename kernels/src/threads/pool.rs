@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::num::NonZero;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -13,7 +14,7 @@ use rayon::ThreadPool;
 use tract_core::prelude::multithread::{self, Executor};
 
 use super::job::{Job, Offers};
-use super::{even_parts, lock};
+use super::lock;
 use crate::cost;
 
 /// How much work, in picoseconds, is enough for a thread.
@@ -169,35 +170,42 @@ impl ExecutorPool {
         }
     }
 
-    /// Fills an output on several threads, the calling one among them: see [`fill_rows`](super::fill_rows).
+    /// Fills an output on several threads, the calling one among them: see [`fill_rows`](super::fill_rows). `shares` are all rows in
+    /// their order: for each thread some parts.
     ///
     /// If the pool did all the work, Linux might wake two of its threads on one core while the other is idle: then half of the
     /// runs on two cores took as long as on one.
-    pub fn fill_rows<T: Send, E: Send>(
+    pub fn fill<T: Send, E: Send>(
         &self,
-        threads: usize,
-        output: &mut [T],
+        mut output: &mut [T],
         row: usize,
+        shares: Vec<Vec<Range<usize>>>,
         fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
     ) -> Result<(), E> {
         SHARED.set(true);
-        // Several parts for each thread, so that a late one finds less to do.
-        let part = output.len().div_ceil(row).div_ceil(8 * threads);
-        let parts: Vec<_> = output.chunks_mut(part * row).map(|it| Mutex::new(Some(it))).collect();
+        let threads = shares.len();
+        let mut own = Vec::with_capacity(threads);
+        let mut parts = Vec::with_capacity(shares.iter().map(Vec::len).sum());
+        for share in &shares {
+            own.push(parts.len()..parts.len() + share.len());
+            for rows in share {
+                let size = output.len().min(rows.len() * row);
+                let part = output.split_off_mut(..size).expect("the output has so many elements");
+                parts.push(Mutex::new(Some((rows.start, part))));
+            }
+        }
         // How many parts are left says who gets one more: whoever does finds one.
         let left = AtomicUsize::new(parts.len());
         let result = Mutex::new(Ok(()));
         let fill_parts = |thread: usize| {
             let one_less = |left: usize| left.checked_sub(1);
-            let mut order = order_of_parts(parts.len(), thread, threads);
+            // Who is one more than there are has none.
+            let mut order = order_of_parts(parts.len(), own.get(thread).cloned().unwrap_or(0..0));
             while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
-                let take = |number: usize| {
-                    let rows = lock(&parts[number]).take();
-                    Some((number, rows?))
-                };
-                let (number, rows) =
+                let take = |number: usize| lock(&parts[number]).take();
+                let (first, rows) =
                     order.find_map(take).expect("there is one for each that was counted");
-                if let Err(error) = fill(number * part, rows) {
+                if let Err(error) = fill(first, rows) {
                     left.store(0, Ordering::Relaxed);
                     *lock(&result) = Err(error);
                 }
@@ -220,16 +228,10 @@ impl ExecutorPool {
     }
 }
 
-/// Parts in the order in which one of some threads takes them, unless another one has taken them. First its own, which follow each other:
+/// Parts in the order in which a thread takes them, unless another one has taken them. First its own, which follow each other:
 /// what a part asks for ahead is for the next one, and of two threads each finds most of what it needs of an operator's output in its own
 /// caches. Then come those of the others, the last ones first.
-pub(crate) fn order_of_parts(
-    parts: usize,
-    thread: usize,
-    threads: usize,
-) -> impl Iterator<Item = usize> {
-    // Who is one more than there are has none.
-    let own = even_parts(0..parts, threads).nth(thread).unwrap_or_default();
+pub(crate) fn order_of_parts(parts: usize, own: Range<usize>) -> impl Iterator<Item = usize> {
     own.clone().chain((0..parts).rev().filter(move |part| !own.contains(part)))
 }
 

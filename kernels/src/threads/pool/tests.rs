@@ -4,13 +4,12 @@ use super::*;
 
 #[test]
 fn threads_take_their_own_parts_first() {
-    let order = |parts, thread, threads| order_of_parts(parts, thread, threads).collect::<Vec<_>>();
-    assert_eq!(order(7, 0, 2), [0, 1, 2, 6, 5, 4, 3]);
-    assert_eq!(order(7, 1, 2), [3, 4, 5, 6, 2, 1, 0]);
-    assert_eq!(order(7, 1, 3), [2, 3, 6, 5, 4, 1, 0]);
-    // One more than there are.
-    assert_eq!(order(3, 2, 2), [2, 1, 0]);
-    assert_eq!(order(1, 1, 2), [0]);
+    let order = |parts, own| order_of_parts(parts, own).collect::<Vec<_>>();
+    assert_eq!(order(7, 0..3), [0, 1, 2, 6, 5, 4, 3]);
+    assert_eq!(order(7, 3..7), [3, 4, 5, 6, 2, 1, 0]);
+    assert_eq!(order(7, 2..4), [2, 3, 6, 5, 4, 1, 0]);
+    // One that has none.
+    assert_eq!(order(3, 0..0), [2, 1, 0]);
 }
 
 #[test]
