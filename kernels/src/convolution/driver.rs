@@ -15,7 +15,7 @@ use super::rows::{Im2rowAddresses, PADDING};
 use super::window::ChannelsLastWindow;
 use crate::cost;
 use crate::memory::{Aligned, filled_output_dt};
-use crate::product::{Output, Share, Shares};
+use crate::product::{Output, Shares};
 use crate::threads::{Division, PartSize};
 
 /// A convolution, whose data is `[any axes, spatial axes, channels]`. A second input may have elements of the shape of the output, which
@@ -381,33 +381,41 @@ impl<E: ConvolutionElement> Convolution<E> {
                 ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
             };
             let division = Division::of(work);
-            let (pixels_of_row, part_size) =
-                if let ConvolutionFilters::Products(filters) = &self.filters {
-                    let groups = &filters.groups;
-                    // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
-                    if self.group == 1
-                        && channels >= pixels
-                        && (pixels == 1 || weights >= MANY_WEIGHTS)
-                        && division.threads() > 1
-                    {
-                        let (packed, width) = (&groups[0], groups[0].panel_width());
-                        let mut buffers = Buffers::default();
-                        let im2row = self.im2row(bytes, window, 0..pixels, filters, &mut buffers);
-                        let shares = Shares::of_columns(&division, [pixels, channels], width, 1);
-                        let (of_row, place) = (channels * size, |column| column * size);
-                        return shares.for_each_placed(output, of_row, place, |share, rows| {
-                            let Share { columns, .. } = share;
-                            let panels = columns.start / width..columns.end.div_ceil(width);
-                            let (residual, first_channel) = (residual(0), columns.start);
+            let (pixels_of_row, part_size) = if let ConvolutionFilters::Products(filters) =
+                &self.filters
+            {
+                let groups = &filters.groups;
+                // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
+                if self.group == 1
+                    && channels >= pixels
+                    && (pixels == 1 || weights >= MANY_WEIGHTS)
+                    && division.threads() > 1
+                {
+                    let packed = &groups[0];
+                    let mut buffers = Buffers::default();
+                    let im2row = self.im2row(bytes, window, 0..pixels, filters, &mut buffers);
+                    let shares = [pixels, packed.panels()];
+                    let shares = Shares::of_columns(&division, shares, 1, 1);
+                    let channels_before = |panel| packed.channels_of(0..panel).end;
+                    let place = |panel| channels_before(panel) * size;
+                    return shares.for_each_placed(
+                        output,
+                        channels * size,
+                        place,
+                        |share, rows| {
+                            let panels = share.columns;
+                            let (residual, first_channel) =
+                                (residual(0), channels_before(panels.start));
                             let output = OutputRows { rows, size, first_channel, residual, stride };
                             self.multiply(&im2row, 0, packed, panels, output);
                             Ok(())
-                        });
-                    }
-                    (1, groups[0].part_size())
-                } else {
-                    lines_of_parts(window, division.threads())
-                };
+                        },
+                    );
+                }
+                (1, groups[0].part_size())
+            } else {
+                lines_of_parts(window, division.threads())
+            };
             let of_row = channels * size;
             division.fill_parts(output, pixels_of_row * of_row, part_size, |first, output| {
                 let pixels = output.len() / of_row;

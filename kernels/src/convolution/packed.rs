@@ -90,12 +90,7 @@ impl PackedConvolution {
             };
             let first_sums: Vec<i32> =
                 bias.iter().map(|bias| bias.to_bits().cast_signed()).collect();
-            let mut format = Instructions::detect().format_of_singles();
-            // Two panels of the same width: with one vector, tiles have so few sums that each waits for the one before.
-            let vectors = (output_channels / group).div_ceil(Instructions::detect().lanes());
-            if vectors == format.tile[1] + 1 && vectors.is_multiple_of(2) {
-                format.tile[1] = vectors / 2;
-            }
+            let format = Instructions::detect().format_of_singles();
             ConvolutionFilters::Products(unpacked.pack(&first_sums, |_| format))
         };
         let padding = vec![0; size_of::<f32>() * input_channels];

@@ -17,7 +17,7 @@ use crate::cost::Cost;
 use crate::isa::{Instructions, Lanes, On};
 use crate::memory::{Aligned, LINE, prefetch};
 use crate::product::row_panels;
-use crate::threads::PartSize;
+use crate::threads::{PartSize, even_parts};
 
 /// About how many rows a task has, so that their elements stay in the caches for all weights.
 pub(crate) const MOST_ROWS: usize = 96;
@@ -99,6 +99,9 @@ pub(crate) struct PackedFilters {
     padded_steps: usize,
     pub instructions: Instructions,
     format: FilterFormat,
+    /// How many vectors all channels have, and how many panels these are.
+    vectors: usize,
+    panels: usize,
     weights: Aligned<i8>,
     /// What each sum begins with.
     first_sums: Vec<i32>,
@@ -111,10 +114,20 @@ pub(crate) struct PackedFilters {
 pub(crate) struct FilterFormat {
     /// How many bytes of each channel a step has.
     pub bytes_of_step: usize,
-    /// The rows and the vectors of a tile of sums: a panel has as many vectors.
+    /// The rows and the vectors of a tile of sums. A panel has as many vectors, or fewer.
     pub tile: [usize; 2],
     /// Whether a matrix unit multiplies them, in tiles of 16 steps. The other tile then is for the few rows that these do not take.
     pub has_tiles: bool,
+}
+
+impl FilterFormat {
+    /// In how many panels so many vectors are packed, which differ by one vector at most.
+    fn panels(&self, vectors: usize) -> usize {
+        let panels = vectors.div_ceil(self.tile[1]);
+        // Two threads get as many, but no panel one vector: its tiles would have so few sums that each waits for the one before.
+        let even = panels.next_multiple_of(2);
+        if vectors >= 2 * even { even } else { panels }
+    }
 }
 
 /// The bytes of weights: for each output channel some taps, each of so many.
@@ -133,20 +146,21 @@ impl PackedFilters {
         mut first_sums: Vec<i32>,
     ) -> PackedFilters {
         let instructions = Instructions::detect();
-        let FilterFormat { bytes_of_step, tile: [_, vectors], has_tiles } = format;
-        let panel = instructions.lanes() * vectors;
+        let FilterFormat { bytes_of_step, has_tiles, .. } = format;
         let steps_of_tile = if has_tiles { 16 } else { 1 };
         let UnpackedFilters { bytes, taps, of_a_tap } = weights;
         let outputs = first_sums.len();
         let padded_steps = of_a_tap.div_ceil(bytes_of_step).next_multiple_of(steps_of_tile);
-        let columns = outputs.next_multiple_of(instructions.lanes());
+        let vectors = outputs.div_ceil(instructions.lanes());
+        let panels = format.panels(vectors);
+        let columns = vectors * instructions.lanes();
         let of_a_sum = taps * padded_steps * bytes_of_step;
         let mut weights = Aligned::new(0, columns * of_a_sum);
-        for first in (0..outputs).step_by(panel) {
-            // Vectors of the panel, and what there are of its channels.
-            let lanes = (columns - first).min(panel);
+        for vectors in even_parts(0..vectors, panels) {
+            let (first, lanes) =
+                (vectors.start * instructions.lanes(), vectors.len() * instructions.lanes());
             let packed = &mut weights[first * of_a_sum..][..lanes * of_a_sum];
-            let filters = bytes.chunks_exact(taps * of_a_tap).skip(first).take(panel);
+            let filters = bytes.chunks_exact(taps * of_a_tap).skip(first).take(lanes);
             for (lane, filter) in filters.enumerate() {
                 for (tap, bytes) in filter.chunks_exact(of_a_tap).enumerate() {
                     for (step, bytes) in bytes.chunks(bytes_of_step).enumerate() {
@@ -165,6 +179,8 @@ impl PackedFilters {
             padded_steps,
             instructions,
             format,
+            vectors,
+            panels,
             weights,
             first_sums,
             begin_with_zero,
@@ -209,13 +225,30 @@ impl PackedFilters {
         of_a_tap.div_ceil(self.format.bytes_of_step)
     }
 
-    /// The output channels of a panel.
-    pub fn panel_width(&self) -> usize {
-        self.instructions.lanes() * self.format.tile[1]
+    pub fn panels(&self) -> usize {
+        self.panels
     }
 
-    pub fn panels(&self) -> usize {
-        self.outputs.div_ceil(self.panel_width())
+    /// The vectors of a panel.
+    #[inline(always)]
+    fn vectors_of(&self, panel: usize) -> Range<usize> {
+        let end = |panel: usize| panel * self.vectors / self.panels;
+        end(panel)..end(panel + 1)
+    }
+
+    /// The output channels of some panels.
+    #[inline(always)]
+    pub fn channels_of(&self, panels: Range<usize>) -> Range<usize> {
+        let end = |panel: usize| {
+            (panel * self.vectors / self.panels * self.instructions.lanes()).min(self.outputs)
+        };
+        end(panels.start)..end(panels.end)
+    }
+
+    /// The bytes of a tap of the widest panel.
+    fn most_bytes_of_a_tap(&self) -> usize {
+        let vectors = self.vectors.div_ceil(self.panels.max(1));
+        self.bytes_of_a_tap() * vectors * self.instructions.lanes()
     }
 }
 
@@ -321,14 +354,14 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
     /// How many taps meet all rows before the next ones.
     fn taps_of_pass(&self) -> usize {
         let taps = self.filters.taps;
-        let of_a_tap = self.filters.bytes_of_a_tap() * self.filters.panel_width();
+        let of_a_tap = self.filters.most_bytes_of_a_tap();
         let blocks = (taps * of_a_tap).div_ceil(BYTES_OF_PANEL).max(1);
         taps.div_ceil(blocks).max(1)
     }
 
     /// How many vectors a panel has.
     pub fn vectors(&self, panel: usize) -> usize {
-        self.channels(panel).1.div_ceil(self.filters.instructions.lanes())
+        self.filters.vectors_of(panel).len()
     }
 
     /// The weights of a panel, step by step, those of each tap with what fills it up; and what sums begin with.
@@ -338,7 +371,7 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
         panel: usize,
     ) -> (&'a [StepOf<W, N, V>], &'a [[i32; N]; V]) {
         let PackedFilters { taps, padded_steps, weights, first_sums, .. } = self.filters;
-        let first = panel * self.filters.panel_width();
+        let first = self.filters.vectors_of(panel).start * N;
         let of_a_sum = taps * padded_steps * W;
         let weights = &weights[first * of_a_sum..][..V * N * of_a_sum];
         let first_sums = first_sums[first..].as_chunks::<N>().0.as_chunks::<V>().0;
@@ -364,12 +397,16 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
 
     /// What is to be prefetched while some taps of a panel are computed.
     fn ahead(&self, panel: usize, taps: &Range<usize>) -> Ahead<'a> {
-        let of_a_tap = self.filters.bytes_of_a_tap() * self.filters.panel_width();
         let (panel, tap) = match panel + 1 {
             next if next < self.panels.end || taps.end == self.filters.taps => (next, taps.start),
             _ => (self.panels.start, taps.end),
         };
-        let next = (panel * self.filters.taps + tap) * of_a_tap;
+        let lanes = self.filters.vectors_of(panel);
+        let [before, lanes] =
+            [lanes.start, lanes.len()].map(|vectors| vectors * self.filters.instructions.lanes());
+        let of_a_lane = self.filters.bytes_of_a_tap();
+        let of_a_tap = lanes * of_a_lane;
+        let next = before * self.filters.taps * of_a_lane + tap * of_a_tap;
         let next = self.filters.weights.get(next..).unwrap_or(&[]);
         let weights = &next[..next.len().min(taps.len() * of_a_tap)];
         let of_row = (weights.len() / LINE).div_ceil(self.rows.max(1));
@@ -380,8 +417,8 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
     /// The first output channel of a panel, and how many it has.
     #[inline(always)]
     pub fn channels(&self, panel: usize) -> (usize, usize) {
-        let (first, width) = (panel * self.filters.panel_width(), self.filters.panel_width());
-        (self.first_channel + first, (self.filters.outputs - first).min(width))
+        let channels = self.filters.channels_of(panel..panel + 1);
+        (self.first_channel + channels.start, channels.len())
     }
 }
 
