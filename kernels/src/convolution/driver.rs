@@ -9,7 +9,8 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
 use super::output::OutputRows;
 use super::product::{
-    ConvolutionElement, DepthwiseRows, FilterFormat, GemmTask, PackedFilters, UnpackedFilters,
+    ConvolutionElement, DepthwiseRows, FilterFormat, GemmTask, MANY_WEIGHTS, PackedFilters,
+    UnpackedFilters,
 };
 use super::rows::{Im2rowAddresses, PADDING};
 use super::window::ChannelsLastWindow;
@@ -77,9 +78,6 @@ const FEW_BYTES_OF_PIXEL: usize = 32;
 
 /// With no more bytes in a row of a kernel, as in a first layer of 3 x 3 codes, copying all rows behind each other pays.
 const FEW_BYTES_OF_ROW: usize = 32;
-
-/// With fewer bytes of weights, threads share the pixels: data that is in another core's cache is more to read.
-const MANY_WEIGHTS: usize = 1 << 18;
 
 /// Gathering a tap takes as long as multiplying it for so many output channels, with tiles.
 const GATHERING: f32 = 48.;

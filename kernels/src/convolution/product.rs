@@ -22,7 +22,10 @@ use crate::threads::{PartSize, even_parts};
 /// About how many rows a task has, so that their elements stay in the caches for all weights.
 pub(crate) const MOST_ROWS: usize = 96;
 
-/// The same where a matrix unit multiplies.
+/// With fewer bytes of weights, threads share the rows: data that is in another core's cache is more to read.
+pub(super) const MANY_WEIGHTS: usize = 1 << 18;
+
+/// About how many rows a task has, where a matrix unit multiplies.
 const MOST_ROWS_OF_TILES: usize = 128;
 
 /// The elements of a convolution.
@@ -122,11 +125,12 @@ pub(crate) struct FilterFormat {
 
 impl FilterFormat {
     /// In how many panels so many vectors are packed, which differ by one vector at most.
-    fn panels(&self, vectors: usize) -> usize {
+    fn panels(&self, vectors: usize, bytes: usize) -> usize {
         let panels = vectors.div_ceil(self.tile[1]);
-        // Two threads get as many, but no panel one vector: its tiles would have so few sums that each waits for the one before.
+        // Two threads that share them get as many, but no panel one vector: its tiles would have so few sums that each waits for the one
+        // before.
         let even = panels.next_multiple_of(2);
-        if vectors >= 2 * even { even } else { panels }
+        if bytes >= MANY_WEIGHTS && vectors >= 2 * even { even } else { panels }
     }
 }
 
@@ -152,9 +156,9 @@ impl PackedFilters {
         let outputs = first_sums.len();
         let padded_steps = of_a_tap.div_ceil(bytes_of_step).next_multiple_of(steps_of_tile);
         let vectors = outputs.div_ceil(instructions.lanes());
-        let panels = format.panels(vectors);
         let columns = vectors * instructions.lanes();
         let of_a_sum = taps * padded_steps * bytes_of_step;
+        let panels = format.panels(vectors, columns * of_a_sum);
         let mut weights = Aligned::new(0, columns * of_a_sum);
         for vectors in even_parts(0..vectors, panels) {
             let (first, lanes) =
