@@ -1,28 +1,37 @@
 //! What is made of each channel on its own, in single precision: convolutions of single channels, and pools. The channels are last, so
-//! that a vector has neighbours of them.
+//! that a vector has neighbours of them. And convolutions of narrow groups, several of which are a vector.
 
 use pulp::bytemuck::cast_slice;
 use tract_core::internal::*;
 
 use super::product::{DepthwiseRows, TilePlace};
 use super::singles::{Singles, finish, vector_at};
-use crate::isa::{Instructions, Lanes, On, with_isa};
-use crate::memory::Aligned;
+use crate::cost;
+use crate::isa::{Instructions, Lanes, On, OnLanes, with_isa};
+use crate::memory::{Aligned, filled_output};
 use crate::product::activation::ActivationLanes;
+use crate::threads::fill_rows;
 
 /// The kernel of each channel, packed: some vectors of neighbouring channels are a panel, in which the taps follow each other.
+///
+/// Of groups, a tap has a step for each input channel. A step multiplies a vector of weights with those numbers of a pixel, one of each
+/// group, again and again: so the lanes of a vector, and the numbers of [`arranged`](Self::arranged) data, have one of each group in turn.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ChannelKernels {
     taps: usize,
+    /// The input channels of a group, and its output channels: 1, or a part of a vector.
+    of_group: usize,
     weights: Aligned<f32>,
     /// What sums begin with.
     bias: Vec<f32>,
 }
 
-/// The panels of so many vectors of channels: the first vector of each, and how many it has. As many as there are registers for.
-fn panels(vectors: usize, lanes: usize) -> impl Iterator<Item = (usize, usize)> {
+/// The panels of so many vectors of channels: the first vector of each, and how many it has. As many as there are registers for, or two
+/// of groups, where more would share nothing.
+fn panels(vectors: usize, lanes: usize, of_group: usize) -> impl Iterator<Item = (usize, usize)> {
     let most = match lanes {
-        16 => 3,
+        16 if of_group == 1 => 3,
+        16 => 2,
         8 => 2,
         _ => 1,
     };
@@ -30,30 +39,112 @@ fn panels(vectors: usize, lanes: usize) -> impl Iterator<Item = (usize, usize)> 
 }
 
 impl ChannelKernels {
-    /// From `[channels, taps]`.
-    pub fn pack(weights: &[f32], bias: &[f32]) -> ChannelKernels {
+    /// Whether groups of so many input and output channels can be packed.
+    pub fn takes_groups(of_group: usize) -> bool {
+        let instructions = Instructions::detect();
+        instructions.has_repeats()
+            && [2, 4].iter().any(|groups| groups * of_group == instructions.lanes())
+    }
+
+    /// From `[channels, channels of a group, taps]`. Groups of several must be such as it [takes](Self::takes_groups).
+    pub fn pack(weights: &[f32], bias: &[f32], of_group: usize) -> ChannelKernels {
         let lanes = Instructions::detect().lanes();
-        let (channels, taps) = (bias.len(), weights.len() / bias.len().max(1));
-        let vectors = channels.div_ceil(lanes);
-        let mut packed = Aligned::new(0., vectors * lanes * taps);
-        for (first, width) in panels(vectors, lanes) {
-            let panel = &mut packed[first * lanes * taps..][..width * lanes * taps];
-            for (tap, numbers) in panel.chunks_exact_mut(width * lanes).enumerate() {
-                for (number, channel) in numbers.iter_mut().zip(first * lanes..channels) {
-                    *number = weights[channel * taps + tap];
+        let (channels, steps) = (bias.len(), weights.len() / bias.len().max(1));
+        let (taps, vectors) = (steps / of_group, channels.div_ceil(lanes));
+        let channel_of = |lane: usize| {
+            let places = lane % lanes;
+            lane - places + place_of(places, lanes, of_group)
+        };
+        let mut packed = Aligned::new(0., vectors * lanes * steps);
+        for (first, width) in panels(vectors, lanes, of_group) {
+            let panel = &mut packed[first * lanes * steps..][..width * lanes * steps];
+            for (step, numbers) in panel.chunks_exact_mut(width * lanes).enumerate() {
+                let (tap, input) = (step / of_group, step % of_group);
+                for (lane, number) in (first * lanes..).zip(numbers) {
+                    let filter = (channel_of(lane) * of_group + input) * taps;
+                    *number = weights.get(filter + tap).copied().unwrap_or(0.);
                 }
             }
         }
-        let mut bias = bias.to_vec();
-        bias.resize(vectors * lanes, 0.);
-        ChannelKernels { taps, weights: packed, bias }
+        let bias = (0..vectors * lanes).map(|lane| bias.get(channel_of(lane)).copied());
+        let bias = bias.map(Option::unwrap_or_default).collect();
+        ChannelKernels { taps, of_group, weights: packed, bias }
+    }
+
+    /// Data of pixels of so many channels, in the order in which groups need it, and with zeros up to whole vectors. It is none if that is
+    /// the order that it has.
+    pub fn arranged(
+        &self,
+        operator: &str,
+        data: &[f32],
+        channels: usize,
+    ) -> TractResult<Option<Tensor>> {
+        if self.of_group == 1 {
+            return Ok(None);
+        }
+        let instructions = Instructions::detect();
+        let of_pixel = channels.next_multiple_of(instructions.lanes());
+        let pixels = data.len() / channels;
+        let count = pixels.checked_mul(of_pixel).context("the data is too large")?;
+        let arranged = filled_output(operator, &[count], |arranged: &mut [f32]| {
+            fill_rows(arranged, of_pixel, cost::ELEMENT.of(count), |first, arranged| {
+                let data = &data[first * channels..];
+                instructions.run(Arrange { data, channels, arranged, of_group: self.of_group });
+                Ok(())
+            })
+        })?;
+        Ok(Some(arranged))
+    }
+}
+
+/// Which channel of a vector's a lane has, if it has one of each group in turn; groups have so many channels each.
+const fn place_of(lane: usize, lanes: usize, of_group: usize) -> usize {
+    let groups = lanes / of_group;
+    lane % groups * of_group + lane / groups
+}
+
+/// The channels of the lanes of a vector.
+const fn places<const N: usize>(of_group: usize) -> [u32; N] {
+    let mut places = [0; N];
+    let mut lane = 0;
+    while lane < N {
+        places[lane] = place_of(lane, N, of_group) as u32;
+        lane += 1;
+    }
+    places
+}
+
+/// [`ChannelKernels::arranged`] pixels.
+struct Arrange<'a> {
+    data: &'a [f32],
+    channels: usize,
+    arranged: &'a mut [f32],
+    of_group: usize,
+}
+
+impl OnLanes for Arrange<'_> {
+    #[inline(always)]
+    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
+        let places = places::<N>(self.of_group);
+        let of_pixel = self.channels.next_multiple_of(N);
+        let pixels = self.arranged.chunks_exact_mut(of_pixel);
+        for (pixel, numbers) in pixels.zip(self.data.chunks_exact(self.channels)) {
+            for (vector, place) in pixel.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+                let numbers = &numbers[vector * N..];
+                let numbers = match numbers.first_chunk() {
+                    Some(numbers) => lanes.load(numbers),
+                    None => lanes.load_part(numbers),
+                };
+                lanes.store(place, lanes.permute(numbers, &places));
+            }
+        }
     }
 }
 
 /// What is made of the elements of a window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reduction<'a> {
-    /// The sum of products with a kernel for each channel, and a bias.
+    /// The sum of products with a kernel for each channel, and a bias. The data is [arranged](ChannelKernels::arranged).
     Sum(&'a ChannelKernels),
     /// The sum.
     SameSum,
@@ -123,10 +214,22 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, '_
     fn run(self, lanes: L) {
         let ChannelsOfLines(ChannelSums { rows, reduction }, lines) = self;
         let vectors = rows.window.channels::<f32>().div_ceil(N);
-        for (first, width) in panels(vectors, N) {
+        let of_group = match reduction {
+            Reduction::Sum(kernels) => kernels.of_group,
+            Reduction::SameSum | Reduction::Max => 1,
+        };
+        for (first, width) in panels(vectors, N, of_group) {
             macro_rules! of_vectors {
                 ($vectors:literal) => {
                     match reduction {
+                        Reduction::Sum(kernels) if const { L::REPEATS } && 2 * of_group == N => {
+                            let of = GroupSum::<2>(kernels);
+                            lanes.enter(Panel::<_, N, $vectors> { rows, of, lines, first });
+                        }
+                        Reduction::Sum(kernels) if const { L::REPEATS } && 4 * of_group == N => {
+                            let of = GroupSum::<4>(kernels);
+                            lanes.enter(Panel::<_, N, $vectors> { rows, of, lines, first });
+                        }
                         Reduction::Sum(kernels) => {
                             let of = WeightedSum(kernels);
                             lanes.enter(Panel::<_, N, $vectors> { rows, of, lines, first });
@@ -153,10 +256,30 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, '_
 trait Reduce: Copy {
     /// What it begins with, in a vector of channels.
     fn first<L: ActivationLanes<N>, const N: usize>(self, lanes: L, channel: usize) -> L::Floats;
-    /// The weights of a panel of so many numbers a tap, if there are any.
+    /// The weights of a panel of so many numbers a step, if there are any.
     #[inline(always)]
     fn weights(&self, _channel: usize, _width: usize) -> &[f32] {
         &[]
+    }
+    /// The steps of a tap.
+    #[inline(always)]
+    fn steps<const N: usize>() -> usize {
+        1
+    }
+    /// What a step of a tap reads of a pixel.
+    #[inline(always)]
+    fn numbers<L: Lanes<N>, const N: usize>(lanes: L, pixel: &[f32; N], _step: usize) -> L::Floats {
+        lanes.load(pixel)
+    }
+    /// How many numbers a pixel of the data has, if it has so many channels.
+    #[inline(always)]
+    fn of_pixel<const N: usize>(channels: usize) -> usize {
+        channels
+    }
+    /// A vector of results in the order of the channels.
+    #[inline(always)]
+    fn in_order<L: Lanes<N>, const N: usize>(_lanes: L, results: L::Floats) -> L::Floats {
+        results
     }
     fn with<L: Lanes<N>, const N: usize>(
         self,
@@ -194,6 +317,62 @@ impl Reduce for WeightedSum<'_> {
             Some(weights) => lanes.mul_add(numbers, lanes.load(weights), result),
             None => result,
         }
+    }
+}
+
+/// The sum over the channels of a group. A vector has the output channels of so many groups.
+#[derive(Clone, Copy)]
+struct GroupSum<'a, const GROUPS: usize>(&'a ChannelKernels);
+
+impl<const GROUPS: usize> GroupSum<'_, GROUPS> {
+    /// Where each lane finds its channel.
+    const fn places<const N: usize>() -> [u32; N] {
+        // The channels of all groups in turn are what is arranged the other way round.
+        places::<N>(GROUPS)
+    }
+}
+
+impl<const GROUPS: usize> Reduce for GroupSum<'_, GROUPS> {
+    #[inline(always)]
+    fn first<L: ActivationLanes<N>, const N: usize>(self, lanes: L, channel: usize) -> L::Floats {
+        WeightedSum(self.0).first(lanes, channel)
+    }
+
+    #[inline(always)]
+    fn weights(&self, channel: usize, width: usize) -> &[f32] {
+        let steps = self.0.taps * self.0.of_group;
+        &self.0.weights[channel * steps..][..width * steps]
+    }
+
+    #[inline(always)]
+    fn steps<const N: usize>() -> usize {
+        N / GROUPS
+    }
+
+    #[inline(always)]
+    fn numbers<L: Lanes<N>, const N: usize>(lanes: L, pixel: &[f32; N], step: usize) -> L::Floats {
+        lanes.repeat::<GROUPS>(&pixel.as_chunks().0[step])
+    }
+
+    #[inline(always)]
+    fn of_pixel<const N: usize>(channels: usize) -> usize {
+        channels.next_multiple_of(N)
+    }
+
+    #[inline(always)]
+    fn in_order<L: Lanes<N>, const N: usize>(lanes: L, results: L::Floats) -> L::Floats {
+        lanes.permute(results, &const { Self::places::<N>() })
+    }
+
+    #[inline(always)]
+    fn with<L: Lanes<N>, const N: usize>(
+        self,
+        lanes: L,
+        result: L::Floats,
+        numbers: L::Floats,
+        weights: Option<&[f32; N]>,
+    ) -> L::Floats {
+        WeightedSum(self.0).with(lanes, result, numbers, weights)
     }
 }
 
@@ -279,7 +458,8 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
             let last = begin + (tile - 1) * stride + reach;
             // Vectors of the last pixel of the data may reach beyond it.
             let met = start + last.saturating_sub(pad).min(size.saturating_sub(1));
-            let end = met * window.channels::<f32>() + (self.first + V) * N;
+            let of_pixel = F::of_pixel::<N>(window.channels::<f32>());
+            let end = met * of_pixel + (self.first + V) * N;
             let is_within = end <= self.rows.bytes.len() / size_of::<f32>();
             let is_whole = begin >= pad && last - pad < size && is_within;
             let is_within = is_within && last - begin < MOST_PIXELS_MET;
@@ -309,7 +489,8 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
     ) {
         let DepthwiseRows { bytes, window, .. } = *self.rows;
         let data: &[f32] = cast_slice(bytes);
-        let (channels, channel) = (window.channels::<f32>(), self.first * N);
+        let channels = F::of_pixel::<N>(window.channels::<f32>());
+        let channel = self.first * N;
         let of = &window.of;
         let (columns, stride, pad) = (of.kernel[2], of.strides[2], of.pads[2][0]);
         let begin = (line.x + pixel) * stride;
@@ -353,14 +534,17 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
                     // It never is: so the compiler sees that all rows are long enough.
                     break;
                 }
-                let weights = weights.get(row_of_kernel * columns + column);
-                for row in 0..R {
-                    let numbers = rows[row][place..place + V * N].as_chunks::<N>().0;
-                    for vector in 0..V {
-                        let weights = weights.map(|weights| &weights[vector]);
-                        let numbers = lanes.load(&numbers[vector]);
-                        let result = results[row][vector];
-                        results[row][vector] = self.of.with(lanes, result, numbers, weights);
+                for step in 0..F::steps::<N>() {
+                    let tap = row_of_kernel * columns + column;
+                    let weights = weights.get(tap * F::steps::<N>() + step);
+                    for row in 0..R {
+                        let numbers = rows[row][place..place + V * N].as_chunks::<N>().0;
+                        for vector in 0..V {
+                            let weights = weights.map(|weights| &weights[vector]);
+                            let numbers = F::numbers(lanes, &numbers[vector], step);
+                            let result = results[row][vector];
+                            results[row][vector] = self.of.with(lanes, result, numbers, weights);
+                        }
                     }
                 }
             }
@@ -383,7 +567,8 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
     fn single<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels, pixel: usize) {
         let DepthwiseRows { bytes, window, .. } = *self.rows;
         let data: &[f32] = cast_slice(bytes);
-        let (channels, channel) = (window.channels::<f32>(), self.first * N);
+        let channels = F::of_pixel::<N>(window.channels::<f32>());
+        let channel = self.first * N;
         let of = &window.of;
         let (columns, dilation, pad) = (of.kernel[2], of.dilations[2], of.pads[2][0]);
         let begin = (line.x + pixel) * of.strides[2];
@@ -396,11 +581,19 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
             for column in first..end {
                 let x = begin + column * dilation - pad;
                 let numbers = &data[(start + x) * channels + channel..];
-                let weights = weights.get(row_of_kernel * columns + column);
-                for vector in 0..V {
-                    let weights = weights.map(|weights| &weights[vector]);
-                    let numbers = vector_at(lanes, numbers, vector * N);
-                    results[vector] = self.of.with(lanes, results[vector], numbers, weights);
+                for step in 0..F::steps::<N>() {
+                    let tap = row_of_kernel * columns + column;
+                    let weights = weights.get(tap * F::steps::<N>() + step);
+                    for vector in 0..V {
+                        let weights = weights.map(|weights| &weights[vector]);
+                        let numbers = numbers.get(vector * N..).unwrap_or(&[]);
+                        let numbers = match numbers.first_chunk() {
+                            Some(pixel) => F::numbers(lanes, pixel, step),
+                            // Arranged pixels have whole vectors.
+                            None => lanes.load_part(numbers),
+                        };
+                        results[vector] = self.of.with(lanes, results[vector], numbers, weights);
+                    }
                 }
             }
         }
@@ -421,7 +614,7 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
         let mut stored = [[lanes.splat(0.); V]; R];
         for row in 0..R {
             for vector in 0..V {
-                stored[row][vector] = results[row][vector];
+                stored[row][vector] = F::in_order(lanes, results[row][vector]);
             }
         }
         let width = (channels - channel).min(V * N);

@@ -39,7 +39,7 @@ pub(crate) struct Convolution<E: ConvolutionElement> {
 #[derive(Debug, PartialEq)]
 pub(crate) enum ConvolutionFilters<E: ConvolutionElement> {
     Products(ProductFilters),
-    /// Each output channel is made of one channel of the data.
+    /// Each output channel is made of one channel of the data, or of the few ones of a group.
     Depthwise(E::Depthwise),
 }
 
@@ -212,8 +212,14 @@ impl<E: ConvolutionElement> Convolution<E> {
         });
         let residual = residual.transpose()?;
         let residual = residual.as_ref().map_or(Ok(&[][..]), |it| it.as_slice::<E::Data>())?;
-        let (padded, padded_bytes);
+        let (copied, copied_bytes);
         let bytes = match &self.filters {
+            ConvolutionFilters::Depthwise(kernels) => {
+                let data = data.as_slice::<E::Data>()?;
+                copied = E::arranged(operator, kernels, data, self.spec.input_channels)?;
+                copied_bytes = copied.as_ref().map(Tensor::try_as_plain_ram).transpose()?;
+                Cow::Borrowed(copied_bytes.as_ref().map_or(bytes, |copied| copied.as_bytes()))
+            }
             ConvolutionFilters::Products(ProductFilters { reading: Reading::Copied, .. }) => {
                 let mut copied = Vec::with_capacity(bytes.len() + 4);
                 copied.extend_from_slice(bytes);
@@ -222,11 +228,11 @@ impl<E: ConvolutionElement> Convolution<E> {
             }
             ConvolutionFilters::Products(ProductFilters { reading: Reading::Padded, .. }) => {
                 let zero = self.padding.first().context("the data has no channels")?;
-                padded = window.pad(operator, bytes, *zero)?;
-                padded_bytes = padded.try_as_plain_ram()?;
-                Cow::Borrowed(padded_bytes.as_slice::<u8>()?)
+                copied = Some(window.pad(operator, bytes, *zero)?);
+                copied_bytes = copied.as_ref().map(Tensor::try_as_plain_ram).transpose()?;
+                Cow::Borrowed(copied_bytes.as_ref().map_or(bytes, |copied| copied.as_bytes()))
             }
-            _ => Cow::Borrowed(bytes),
+            ConvolutionFilters::Products(_) => Cow::Borrowed(bytes),
         };
         self.run(operator, &bytes, cast_slice(residual), &window, &shape)
     }
@@ -375,6 +381,11 @@ impl<E: ConvolutionElement> Convolution<E> {
             let work = match &self.filters {
                 ConvolutionFilters::Products(_) => {
                     E::PRODUCT.of(products).saturating_add(cost::READ_WEIGHT.of(weights))
+                }
+                ConvolutionFilters::Depthwise(_)
+                    if self.bytes_of_group() > size_of::<E::Data>() =>
+                {
+                    E::PRODUCT.of(products)
                 }
                 ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
             };

@@ -77,8 +77,11 @@ impl PackedConvolution {
             slopes.is_none_or(|it| it.len() == output_channels),
             "the slopes have another size"
         );
-        let filters = if group == input_channels && group == output_channels && group > 1 {
-            ConvolutionFilters::Depthwise(ChannelKernels::pack(weights, bias))
+        let of_group = input_channels / group;
+        let are_narrow = input_channels == output_channels
+            && (of_group == 1 || ChannelKernels::takes_groups(of_group));
+        let filters = if group > 1 && are_narrow {
+            ConvolutionFilters::Depthwise(ChannelKernels::pack(weights, bias, of_group))
         } else {
             let unpacked = UnpackedConvolution {
                 spec: &spec,

@@ -42,7 +42,16 @@ pub(crate) trait ConvolutionElement:
     type Depthwise: Debug + PartialEq + Send + Sync;
     /// Computes all tiles of a task.
     fn multiply(task: &mut GemmTask<Self>);
-    /// Computes some pixels of a convolution of single channels.
+    /// The data of a convolution of single channels or of narrow groups, as these weights need it, if that is not how it is.
+    fn arranged(
+        _operator: &str,
+        _kernels: &Self::Depthwise,
+        _data: &[Self::Data],
+        _channels: usize,
+    ) -> TractResult<Option<Tensor>> {
+        Ok(None)
+    }
+    /// Computes some pixels of such a convolution.
     fn depthwise(kernels: &Self::Depthwise, rows: DepthwiseRows<Self>);
 }
 

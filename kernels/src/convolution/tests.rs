@@ -130,6 +130,8 @@ proptest! {
                 prop_oneof![4 => 1..4usize, 4 => 7..20usize, 1 => 49..56usize],
             ),
             1 => (1..150usize, Just(1), Just(1)),
+            // Several groups are a vector.
+            1 => (2..12usize, prop_oneof![Just(2), Just(4), Just(8)]).prop_map(|(group, size)| (group, size, size)),
         ],
         has_slopes in any::<bool>(),
         adds in any::<bool>(),
@@ -264,30 +266,26 @@ fn means_of_integers_that_are_integers() -> TractResult<()> {
 #[test]
 fn infinities_and_nan() -> TractResult<()> {
     let axis = Axis { size: 9, kernel: 3, stride: 1, dilation: 1, begin: 1, end: 1 };
-    for (group, channels) in [(1, 5), (5, 5)] {
+    for (group, channels) in [(1, 5), (5, 5), (5, 40), (7, 28), (3, 6)] {
         let spec = spec(&[axis.clone(), axis.clone()], channels, channels);
         let weights = Tensor::from_shape(
             &[channels, channels / group, 3, 3],
             &vec![1f32; channels * channels / group * 9],
-        )?;
-        let op = PackedConvolution::new(
-            spec,
-            group,
-            &weights,
-            &vec![0.; channels],
-            SinglesEpilogue::default(),
         )?;
         for number in [f32::NAN, f32::INFINITY] {
             let mut data = vec![1f32; 81 * channels];
             data[(4 * 9 + 4) * channels] = number;
             let data = Tensor::from_shape(&[1, 9, 9, channels], &data)?;
             with_all_vectors(|| {
+                let (spec, bias) = (spec.clone(), vec![0.; channels]);
+                let epilogue = SinglesEpilogue::default();
+                let op = PackedConvolution::new(spec, group, &weights, &bias, epilogue).unwrap();
                 let found = run(&op, &[&data]).unwrap();
                 let found = found.try_as_plain_ram().unwrap();
                 for (at, found) in found.as_slice::<f32>().unwrap().iter().enumerate() {
                     let (pixel, channel) = (at / channels, at % channels);
                     let meets = (pixel / 9).abs_diff(4) <= 1 && (pixel % 9).abs_diff(4) <= 1;
-                    let is_of_it = meets && (group == 1 || channel == 0);
+                    let is_of_it = meets && channel < channels / group;
                     assert_eq!(found.is_finite(), !is_of_it, "{number} {pixel} {channel}");
                 }
             });

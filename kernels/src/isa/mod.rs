@@ -211,6 +211,14 @@ impl Instructions {
         with_isa!(self, isa => count(isa))
     }
 
+    /// Whether [`Lanes::repeat`] and [`Lanes::permute`] are an instruction each.
+    pub fn has_repeats(self) -> bool {
+        fn repeats<L: Lanes<N>, const N: usize>(_: L) -> bool {
+            L::REPEATS
+        }
+        with_isa!(self, isa => repeats(isa))
+    }
+
     /// Runs what needs no more than [`Lanes`].
     pub fn run<B: OnLanes>(self, body: B) {
         with_isa!(self, isa => isa.plain().enter(OnAny(body)))
@@ -268,8 +276,19 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     type Words: Copy;
     /// Whether [`Lanes::put_bytes`] limits numbers to those of bytes. Elsewhere they must be between these already.
     const LIMITS_BYTES: bool;
+    /// Whether [`Lanes::repeat`] and [`Lanes::permute`] are an instruction each.
+    const REPEATS: bool = false;
     fn splat(self, number: f32) -> Self::Floats;
     fn load(self, numbers: &[f32; N]) -> Self::Floats;
+    /// The numbers again and again. `K` divides `N`.
+    #[inline(always)]
+    fn repeat<const K: usize>(self, numbers: &[f32; K]) -> Self::Floats {
+        let mut all = [0.; N];
+        for (lane, number) in all.iter_mut().enumerate() {
+            *number = numbers[lane % K];
+        }
+        self.load(&all)
+    }
     fn store(self, place: &mut [f32; N], numbers: Self::Floats);
     /// The first numbers of a slice, and zeros where there are no more.
     #[inline(always)]
@@ -331,8 +350,15 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     /// The codes of four bits of words: all first ones, all second ones, and so on.
     fn nibbles_of_words<const SIGNED: bool>(self, words: Self::Words) -> [Self::Floats; 8];
     /// For each lane, one of the numbers.
-    #[cfg(target_arch = "x86_64")]
-    fn permute(self, numbers: Self::Floats, places: &[u32; N]) -> Self::Floats;
+    #[inline(always)]
+    fn permute(self, numbers: Self::Floats, places: &[u32; N]) -> Self::Floats {
+        let (mut all, mut permuted) = ([0.; N], [0.; N]);
+        self.store(&mut all, numbers);
+        for (number, place) in permuted.iter_mut().zip(places) {
+            *number = all[*place as usize % N];
+        }
+        self.load(&permuted)
+    }
 }
 
 /// Numbers that are rounded to bf16, which has the upper half of the bits of single precision: to the nearest one, halves to even ones.

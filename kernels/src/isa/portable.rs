@@ -92,12 +92,6 @@ impl Lanes<8> for Portable {
             std::array::from_fn(|code| words.map(|word| of_word::<SIGNED, 4>(word, code)))
         };
     }
-
-    #[inline(always)]
-    #[cfg(target_arch = "x86_64")]
-    fn permute(self, numbers: [f32; 8], places: &[u32; 8]) -> [f32; 8] {
-        places.map(|place| numbers[place as usize % 8])
-    }
 }
 
 impl Bf16Pairs for Portable {

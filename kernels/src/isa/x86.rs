@@ -152,7 +152,7 @@ macro_rules! lanes {
         widen_i8: $widen_i8:ident, widen_u8: $widen_u8:ident, widen_u16: $widen_u16:ident, floats: $floats:ident,
         of_f16: $of_f16:ident, cast: $cast:ident, and: $and:ident, set: $set:ident, shift_left: $shift_left:ident,
         shift_right: $shift_right:ident, shift_signed: $shift_signed:ident, lower_halves: $lower_halves:ident,
-        of_nibble: $of_nibble:ident, permute: $permute:expr, sum: $sum:expr, transpose: $transpose:ident, min: $min:ident,
+        of_nibble: $of_nibble:ident, repeat: $repeat:ident, permute: $permute:expr, sum: $sum:expr, transpose: $transpose:ident, min: $min:ident,
         max: $max:ident, integers: $integers:ident, put_bytes: $put_bytes:ident) => {
         impl<$($generic)*> Lanes<$lanes> for $name
         where
@@ -162,10 +162,12 @@ macro_rules! lanes {
             type Words = $words;
 
             const LIMITS_BYTES: bool = true;
+            const REPEATS: bool = true;
 
             intrinsics! {
                 splat(number: f32) -> $numbers = $splat(number);
                 load(numbers: &[f32; $lanes]) -> $numbers = $load(numbers.as_ptr());
+                repeat<const K: usize>(numbers: &[f32; K]) -> $numbers = $repeat(numbers);
                 store(place: &mut [f32; $lanes], numbers: $numbers) -> () = {
                     $store(place.as_mut_ptr(), numbers)
                 };
@@ -290,6 +292,37 @@ fn store_part_512(part: &mut [f32], numbers: __m512) {
     unsafe { _mm512_mask_storeu_ps(part.as_mut_ptr(), lanes, numbers) };
 }
 
+#[target_feature(enable = "avx2")]
+#[inline]
+fn repeat_256<const K: usize>(numbers: &[f32; K]) -> __m256 {
+    const { assert!(8 % K == 0) };
+    // SAFETY: there are as many numbers as are read.
+    unsafe {
+        match K {
+            1 => _mm256_set1_ps(numbers[0]),
+            2 => _mm256_castpd_ps(_mm256_set1_pd(numbers.as_ptr().cast::<f64>().read_unaligned())),
+            4 => _mm256_set_m128(_mm_loadu_ps(numbers.as_ptr()), _mm_loadu_ps(numbers.as_ptr())),
+            _ => _mm256_loadu_ps(numbers.as_ptr()),
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq")]
+#[inline]
+fn repeat_512<const K: usize>(numbers: &[f32; K]) -> __m512 {
+    const { assert!(16 % K == 0) };
+    // SAFETY: as in `repeat_256`.
+    unsafe {
+        match K {
+            1 => _mm512_set1_ps(numbers[0]),
+            2 => _mm512_castpd_ps(_mm512_set1_pd(numbers.as_ptr().cast::<f64>().read_unaligned())),
+            4 => _mm512_broadcast_f32x4(_mm_loadu_ps(numbers.as_ptr())),
+            8 => _mm512_broadcast_f32x8(_mm256_loadu_ps(numbers.as_ptr())),
+            _ => _mm512_loadu_ps(numbers.as_ptr()),
+        }
+    }
+}
+
 /// A code of four bits of each word: so many bits are above it, and so many below.
 #[target_feature(enable = "avx2")]
 #[inline]
@@ -323,7 +356,7 @@ lanes!([const VNNI: bool] Avx256<VNNI>, 8, __m256, __m256i,
     widen_u16: _mm256_cvtepu16_epi32, floats: _mm256_cvtepi32_ps, of_f16: _mm256_cvtph_ps, cast: _mm256_castsi256_ps,
     and: _mm256_and_si256, set: _mm256_set1_epi32, shift_left: _mm256_slli_epi32, shift_right: _mm256_srli_epi32,
     shift_signed: _mm256_srai_epi32, lower_halves: lower_halves_256, of_nibble: of_nibble_256,
-    permute: |numbers, places| _mm256_permutevar8x32_ps(numbers, places),
+    repeat: repeat_256, permute: |numbers, places| _mm256_permutevar8x32_ps(numbers, places),
     sum: |numbers| {
         let halves = _mm_add_ps(_mm256_castps256_ps128(numbers), _mm256_extractf128_ps::<1>(numbers));
         let pairs = _mm_add_ps(halves, _mm_movehl_ps(halves, halves));
@@ -339,7 +372,7 @@ lanes!([const VNNI: bool] Avx512<VNNI>, 16, __m512, __m512i,
     widen_u16: _mm512_cvtepu16_epi32, floats: _mm512_cvtepi32_ps, of_f16: _mm512_cvtph_ps, cast: _mm512_castsi512_ps,
     and: _mm512_and_si512, set: _mm512_set1_epi32, shift_left: _mm512_slli_epi32, shift_right: _mm512_srli_epi32,
     shift_signed: _mm512_srai_epi32, lower_halves: _mm512_cvtepi32_epi16, of_nibble: of_nibble_512,
-    permute: |numbers, places| _mm512_permutexvar_ps(places, numbers),
+    repeat: repeat_512, permute: |numbers, places| _mm512_permutexvar_ps(places, numbers),
     sum: |numbers| _mm512_reduce_add_ps(numbers),
     transpose: transpose_16, min: _mm512_min_ps, max: _mm512_max_ps, integers: _mm512_cvtps_epi32, put_bytes: put_bytes_512);
 
