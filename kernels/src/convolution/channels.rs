@@ -26,12 +26,10 @@ pub(crate) struct ChannelKernels {
     bias: Vec<f32>,
 }
 
-/// The panels of so many vectors of channels: the first vector of each, and how many it has. As many as there are registers for, or two
-/// of groups, where more would share nothing.
-fn panels(vectors: usize, lanes: usize, of_group: usize) -> impl Iterator<Item = (usize, usize)> {
+/// The panels of so many vectors of channels: the first vector of each, and how many it has. As many as there are registers for.
+fn panels(vectors: usize, lanes: usize) -> impl Iterator<Item = (usize, usize)> {
     let most = match lanes {
-        16 if of_group == 1 => 3,
-        16 => 2,
+        16 => 3,
         8 => 2,
         _ => 1,
     };
@@ -56,7 +54,7 @@ impl ChannelKernels {
             lane - places + place_of(places, lanes, of_group)
         };
         let mut packed = Aligned::new(0., vectors * lanes * steps);
-        for (first, width) in panels(vectors, lanes, of_group) {
+        for (first, width) in panels(vectors, lanes) {
             let panel = &mut packed[first * lanes * steps..][..width * lanes * steps];
             for (step, numbers) in panel.chunks_exact_mut(width * lanes).enumerate() {
                 let (tap, input) = (step / of_group, step % of_group);
@@ -218,7 +216,7 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, '_
             Reduction::Sum(kernels) => kernels.of_group,
             Reduction::SameSum | Reduction::Max => 1,
         };
-        for (first, width) in panels(vectors, N, of_group) {
+        for (first, width) in panels(vectors, N) {
             macro_rules! of_vectors {
                 ($vectors:literal) => {
                     match reduction {
