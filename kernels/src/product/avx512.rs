@@ -131,9 +131,11 @@ pub(crate) struct RowsOfA<'a, T> {
 #[derive(Clone, Copy)]
 pub(super) enum PanelPrefetch<'a, T> {
     Nothing,
-    /// What follows operand B, which many rows will meet next, or soon: the first panels of rows, which have these numbers, ask
-    /// for a part each.
-    Part(usize),
+    /// What follows operand B, which many rows will meet next, or soon: each of so many panels of rows, which have numbers, asks for a part.
+    Part {
+        number: usize,
+        count: usize,
+    },
     /// As much as operand B has, at once: few rows wait for the memory.
     All(&'a [T]),
 }
@@ -151,11 +153,17 @@ pub(super) fn sums<S: Simd, T: Factor512, const N: usize, const V: usize>(
     let right = right.as_chunks::<LANES>().0.as_chunks::<V>().0;
     let last = (N - 1) * left.row_stride + right.len().saturating_sub(1) * left.step_stride;
     assert!(last < left.elements.len());
-    // Each step asks for a line.
-    let lines = size_of_val(right) / LINE;
+    // Each step asks for a line, or again for the one that the step before it has asked for: so many at once as memory can give would
+    // keep others waiting.
+    let bytes = size_of_val(right);
     let (begin, distance) = match ask {
-        PanelPrefetch::Part(number) if number * right.len() < lines => {
-            (number * right.len() * LINE, LINE)
+        PanelPrefetch::Part { number, count } => {
+            let steps = right.len().max(1);
+            let distance = bytes.div_ceil(count.max(1) * steps).min(LINE);
+            match number * distance * steps {
+                begin if begin < bytes => (begin, distance),
+                _ => (0, 0),
+            }
         }
         _ => (0, 0),
     };
@@ -167,7 +175,7 @@ pub(super) fn sums<S: Simd, T: Factor512, const N: usize, const V: usize>(
                 let sums_of_tile = black_box(T::sums_of_tile::<N, V, true>(proof));
                 sums_of_tile(left, right, next.as_ptr().cast(), V * LINE)
             }
-            PanelPrefetch::Part(_) | PanelPrefetch::Nothing => {
+            PanelPrefetch::Part { .. } | PanelPrefetch::Nothing => {
                 let next = right.as_ptr_range().end.cast::<u8>().wrapping_add(begin);
                 let sums_of_tile = black_box(T::sums_of_tile::<N, V, false>(proof));
                 sums_of_tile(left, right, next, distance)
@@ -184,7 +192,7 @@ pub(crate) type SumsOfTile<T, const N: usize, const V: usize> =
 
 /// With `ALL`, each step asks for what the same step of the next operand B needs, and for the same again half an operand before that, as
 /// [`StreamPrefetch`](crate::memory::StreamPrefetch) does: asking once is slower. Otherwise it asks for a line. What a step asks for is
-/// `distance` behind what the one before does.
+/// `distance` bytes behind what the one before does.
 ///
 /// # Safety
 ///

@@ -110,11 +110,12 @@ impl<T: Element> GemmBlock<'_, T> {
                 // The columns are one panel, and another one follows.
                 let is_followed = self.columns == tile.columns && panels.len() > width * depth;
                 let number = (first_row - self.rows.start) / tile.rows;
+                let count = self.rows.len() / tile.rows;
                 let ask = match next {
                     Some(next) if first_row == self.rows.start => {
                         avx512::PanelPrefetch::All(&next[first * depth + begin * width..])
                     }
-                    None if is_followed => avx512::PanelPrefetch::Part(number),
+                    None if is_followed => avx512::PanelPrefetch::Part { number, count },
                     _ => avx512::PanelPrefetch::Nothing,
                 };
                 let is_tile = N == tile.rows && steps >= avx512::LEAST_STEPS && is_followed;
