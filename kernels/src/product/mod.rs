@@ -60,7 +60,7 @@ pub(super) use shares::{PARTS, Share, Shares};
 
 /// The product of operands `A` and `B`, `B` packed, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
 ///
-/// All rows meet a panel before the next one: weights that come from memory are waited for panel by panel. Four panels
+/// A block of rows meets a panel before the next one: weights that come from memory are waited for panel by panel. Four panels
 /// at a time are slower.
 pub(super) struct PackedGemm<'a, T = f32> {
     pub left: OperandA<&'a [T]>,
@@ -87,34 +87,50 @@ impl<'a, T: Element> PackedGemm<'a, T> {
     }
 
     pub fn run(mut self, vectors: Vectors) {
-        let block = Tile::of(vectors).columns;
+        let tile = Tile::of(vectors);
         let PackedB { depth, columns, elements } = self.right;
         // A part of a panel would be read as a narrower one.
         let end = self.columns.end;
-        assert!(end == columns || end.is_multiple_of(block), "{end} of {columns} columns");
-        for first in self.columns.clone().step_by(block) {
-            let columns = (self.columns.end - first).min(block);
-            for steps in parts(depth) {
-                vectors.run(GemmBlock {
-                    left: self.left,
-                    right: OperandB {
-                        panels: &elements[first * depth..],
-                        begin: steps.start,
+        assert!(end == columns || end.is_multiple_of(tile.columns), "{end} of {columns} columns");
+        for rows in row_blocks(self.left.rows, depth * size_of::<T>(), tile.rows) {
+            let mut output = self.output.skip_rows(rows.start);
+            for first in self.columns.clone().step_by(tile.columns) {
+                let columns = (self.columns.end - first).min(tile.columns);
+                for steps in parts(depth) {
+                    vectors.run(GemmBlock {
+                        left: self.left.part(rows.clone()),
+                        right: OperandB {
+                            panels: &elements[first * depth..],
+                            begin: steps.start,
+                            depth,
+                            next: self.next.map(|next| &next[first * depth..]),
+                        },
+                        rows: 0..rows.len(),
+                        columns,
                         depth,
-                        next: self.next.map(|next| &next[first * depth..]),
-                    },
-                    rows: 0..self.left.rows,
-                    columns,
-                    depth,
-                    output: self.output.skip_columns(first - self.columns.start),
-                    addend: match self.bias {
-                        Some(bias) => Addend::OfColumns(&bias[first..first + columns]),
-                        None => Addend::Zero,
-                    },
-                    activation: self.activation,
-                    steps,
-                });
+                        output: output.skip_columns(first - self.columns.start),
+                        addend: match self.bias {
+                            Some(bias) => Addend::OfColumns(&bias[first..first + columns]),
+                            None => Addend::Zero,
+                        },
+                        activation: self.activation,
+                        steps,
+                    });
+                }
             }
         }
     }
+}
+
+/// About how many bytes of rows meet all panels before the next rows, so that they stay in the second-level cache.
+const BYTES_OF_ROWS: usize = if cfg!(test) { 1 << 12 } else { 512 << 10 };
+
+/// The fewest rows of a block, as all weights are read for each.
+const LEAST_ROWS_OF_BLOCK: usize = if cfg!(test) { 16 } else { 96 };
+
+/// Rows in blocks of about the same size, which begin with whole panels.
+fn row_blocks(rows: usize, bytes: usize, panel: usize) -> impl Iterator<Item = Range<usize>> {
+    let most = (BYTES_OF_ROWS / bytes.max(1)).max(LEAST_ROWS_OF_BLOCK);
+    let block = rows.div_ceil(rows.div_ceil(most).max(1)).next_multiple_of(panel).max(panel);
+    (0..rows).step_by(block).map(move |first| first..rows.min(first + block))
 }
