@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The folder has a `model.xml`, a `model.onnx` or both, and data sets; the inputs of the first one are fed. IR runs on the
-//! kernels of this project, `onnx` on tract's own operators, and `onnx-kernels` is the same model on the kernels.
+//! kernels of this project, `onnx` on tract's own operators, and `onnx-kernels` is the same model, read as this project does, on the
+//! kernels.
 //!
 //! Each line of standard input is a command, and each answer is a line of JSON:
 //!
@@ -45,9 +46,15 @@ fn main() -> TractResult<()> {
     let milliseconds = || started.elapsed().as_secs_f64() * 1e3;
     let model = match &**format {
         "ir" => tract_openvino_ir::ir().model_for_path(folder.join("model.xml"))?,
-        "onnx" | "onnx-kernels" => tract_openvino::tract_onnx::onnx()
+        "onnx" => tract_openvino::tract_onnx::onnx()
             .model_for_path(folder.join("model.onnx"))?
             .into_typed()?,
+        // Loops begin anew in each run, as those of IR do.
+        "onnx-kernels" => {
+            let reader = tract_openvino::tract_onnx::onnx();
+            let proto = reader.proto_model_for_path(folder.join("model.onnx"))?;
+            tract_openvino::typed_model(&reader, &proto, folder.to_str(), |_| Ok(()))?
+        }
         other => {
             bail!("the format must be ir, onnx or onnx-kernels, but is {other}")
         }
