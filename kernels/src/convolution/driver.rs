@@ -7,7 +7,7 @@ use pulp::bytemuck::cast_slice;
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
-use super::output::OutputRows;
+use super::output::{OutputRows, Residual};
 use super::product::{
     ConvolutionElement, DepthwiseRows, FilterFormat, GemmTask, MANY_WEIGHTS, PackedFilters,
     UnpackedFilters,
@@ -197,21 +197,31 @@ impl<E: ConvolutionElement> Convolution<E> {
     /// # Errors
     ///
     /// Inputs of other types or shapes, and an output that is too large.
-    pub fn eval(&self, operator: &str, inputs: &[TValue]) -> TractResult<Tensor> {
+    pub fn eval(&self, operator: &str, mut inputs: TVec<TValue>) -> TractResult<Tensor> {
+        // The residual becomes the output, if nobody else has it, and each sum is computed once.
+        let is_own = |residual: &TValue| {
+            residual.is_exclusive()
+                && [residual.datum_type(), self.datum_type] == [DatumType::F32; 2]
+                && matches!(self.filters, ConvolutionFilters::Products(_))
+        };
+        let own = match inputs.get(1).is_some_and(is_own) {
+            true => inputs.pop().map(IntoTensor::into_tensor),
+            false => None,
+        };
         let data = inputs[0].try_as_plain_ram()?;
         let bytes = cast_slice(data.as_slice::<E::Data>()?);
         let (mut window, shape) =
             ChannelsLastWindow::new(operator, &self.spec, inputs[0].shape(), size_of::<E::Data>())?;
-        let residual = inputs.get(1).map(|residual| {
+        let others = inputs.get(1);
+        if let Some(residual) = own.as_ref().or(others.map(|residual| &**residual)) {
             ensure!(
                 *residual.shape() == *shape,
                 "{operator}: what is added has shape {:?}, but must have that of the output, {shape:?}",
                 residual.shape()
             );
-            residual.try_as_plain_ram()
-        });
-        let residual = residual.transpose()?;
-        let residual = residual.as_ref().map_or(Ok(&[][..]), |it| it.as_slice::<E::Data>())?;
+        }
+        let others = others.map(|residual| residual.try_as_plain_ram()).transpose()?;
+        let others = others.as_ref().map_or(Ok(&[][..]), |it| it.as_slice::<E::Data>())?;
         let (copied, copied_bytes);
         let bytes = match &self.filters {
             ConvolutionFilters::Depthwise(kernels) => {
@@ -234,7 +244,18 @@ impl<E: ConvolutionElement> Convolution<E> {
             }
             ConvolutionFilters::Products(_) => Cow::Borrowed(bytes),
         };
-        self.run(operator, &bytes, cast_slice(residual), &window, &shape)
+        let fill = |residual, output: &mut [u8]| self.run(&bytes, residual, &window, output);
+        match own {
+            Some(mut output) => {
+                if output.len() > 0 {
+                    fill(Residual::Output, output.try_as_plain_ram_mut()?.as_bytes_mut())?;
+                }
+                Ok(output)
+            }
+            None => filled_output_dt(operator, self.datum_type, &shape, |output: &mut [u8]| {
+                fill(Residual::Elements(cast_slice(others)), output)
+            }),
+        }
     }
 
     /// Computes so many pixels of the output, from one on.
@@ -365,18 +386,17 @@ impl<E: ConvolutionElement> Convolution<E> {
 
     fn run(
         &self,
-        operator: &str,
         bytes: &[u8],
-        residual: &[u8],
+        residual: Residual,
         window: &ChannelsLastWindow,
-        shape: &[usize],
-    ) -> TractResult<Tensor> {
+        output: &mut [u8],
+    ) -> TractResult<()> {
         let (pixels, channels) = (window.pixels(), self.spec.output_channels);
         let weights = window.row * window.taps() * self.bytes_of_group() * channels;
         let size = self.datum_type.size_of();
         let stride = channels * size_of::<E::Data>();
-        let residual = |row: usize| residual.get(row * stride..).unwrap_or(&[]);
-        filled_output_dt(operator, self.datum_type, shape, |output: &mut [u8]| {
+        let residual = |row: usize| residual.skip(row * stride);
+        {
             let products = pixels.saturating_mul(weights / size_of::<E::Data>());
             let work = match &self.filters {
                 ConvolutionFilters::Products(_) => {
@@ -434,7 +454,7 @@ impl<E: ConvolutionElement> Convolution<E> {
                 self.fill(bytes, window, first, pixels, output);
                 Ok(())
             })
-        })
+        }
     }
 }
 

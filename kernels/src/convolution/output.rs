@@ -9,16 +9,36 @@ pub(crate) struct OutputRows<'a> {
     pub size: usize,
     /// The channel that each row begins with.
     pub first_channel: usize,
-    /// The residual: elements that are added, from the first channel of all on. It is empty if nothing is added.
-    pub residual: &'a [u8],
+    pub residual: Residual<'a>,
     /// How far rows of the residual are apart; `rows` know that of the output.
     pub stride: usize,
+}
+
+/// What is added to sums, if something is.
+#[derive(Clone, Copy)]
+pub(crate) enum Residual<'a> {
+    /// These elements, from the first channel of all on. They are none if nothing is added.
+    Elements(&'a [u8]),
+    /// What is in the output, in the place of each sum.
+    Output,
+}
+
+impl<'a> Residual<'a> {
+    /// Without the first bytes.
+    pub fn skip(self, bytes: usize) -> Residual<'a> {
+        match self {
+            Residual::Elements(elements) => {
+                Residual::Elements(elements.get(bytes..).unwrap_or(&[]))
+            }
+            Residual::Output => Residual::Output,
+        }
+    }
 }
 
 impl<'a> OutputRows<'a> {
     /// The rows without the first ones.
     pub fn skip_rows(&mut self, rows: usize) -> OutputRows<'_> {
-        let residual = self.residual.get(rows * self.stride..).unwrap_or(&[]);
+        let residual = self.residual.skip(rows * self.stride);
         OutputRows { rows: self.rows.skip_rows(rows), residual, ..*self }
     }
 
@@ -30,8 +50,37 @@ impl<'a> OutputRows<'a> {
 
     /// What is added from a byte of a row on.
     #[inline(always)]
-    pub fn residual(&self, row: usize, byte: usize) -> &'a [u8] {
-        &self.residual[row * self.stride + byte..]
+    pub fn residual(&mut self, row: usize, byte: usize) -> &[u8] {
+        match self.residual {
+            Residual::Elements(elements) => &elements[row * self.stride + byte..],
+            Residual::Output => &self.rows.row(row)[byte - self.first_channel * self.size..],
+        }
+    }
+
+    /// What is added to so many elements of some rows, from a channel on. An element that is added has as many bytes as one of the output.
+    #[inline(always)]
+    pub fn residuals<const R: usize>(
+        &mut self,
+        first_row: usize,
+        channel: usize,
+        width: usize,
+    ) -> [&[u8]; R] {
+        let mut residuals = [&[][..]; R];
+        match self.residual {
+            Residual::Elements(elements) => {
+                for (row, residual) in residuals.iter_mut().enumerate() {
+                    let begin = (first_row + row) * self.stride + channel * self.size;
+                    *residual = &elements[begin..][..width * self.size];
+                }
+            }
+            Residual::Output => {
+                let rows = self.rows::<R>(first_row, channel, width);
+                for (residual, row) in residuals.iter_mut().zip(rows) {
+                    *residual = row;
+                }
+            }
+        }
+        residuals
     }
 
     /// The rows from a channel on.

@@ -115,7 +115,7 @@ impl PackedConvolution {
 
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         expect_input_count("Convolution", inputs.len(), self.inputs()..=self.inputs())?;
-        self.0.eval("Convolution", &inputs)
+        self.0.eval("Convolution", inputs)
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {

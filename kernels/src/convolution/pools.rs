@@ -4,7 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use super::channels::{ChannelSums, Reduction};
-use super::output::OutputRows;
+use super::output::{OutputRows, Residual};
 use super::product::DepthwiseRows;
 use super::singles::SinglesEpilogue;
 use super::window::{ChannelsLastWindow, output_shape};
@@ -64,7 +64,7 @@ impl ChannelsLastPool {
                     rows: Output::matrix(output, of_row),
                     size: size_of::<f32>(),
                     first_channel: 0,
-                    residual: &[],
+                    residual: Residual::Elements(&[]),
                     stride: 0,
                 };
                 let rows = DepthwiseRows {

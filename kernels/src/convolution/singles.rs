@@ -134,14 +134,15 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
     // The numbers of a vector in a row of the panel.
     let of_vector = |vector: usize| vector * N..width.min(vector * N + N);
     if epilogue.adds {
-        let mut residual = [&[][..]; R];
-        for (row, residual) in residual.iter_mut().enumerate() {
-            let bytes = output.residual(first_row + row, channel * size_of::<f32>());
-            *residual = &cast_slice(bytes)[..width];
+        let mut residual: [&[f32]; R] = [&[]; R];
+        for (numbers, bytes) in
+            residual.iter_mut().zip(output.residuals::<R>(first_row, channel, width))
+        {
+            *numbers = &cast_slice(bytes)[..width];
         }
         for row in 0..R {
             for vector in 0..V {
-                let residual: &[f32] = &residual[row][of_vector(vector)];
+                let residual = &residual[row][of_vector(vector)];
                 let residual = match residual.first_chunk() {
                     Some(whole) => lanes.load(whole),
                     None => lanes.load_part(residual),

@@ -197,7 +197,7 @@ impl_plain_op!(
 impl QuantizedConvolution {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         expect_input_count("QuantizedConvolution", inputs.len(), self.inputs())?;
-        self.of.eval("QuantizedConvolution", &inputs)
+        self.of.eval("QuantizedConvolution", inputs)
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
