@@ -225,7 +225,7 @@ impl ContractionSizes {
         self
     }
 
-    /// How threads share the output. Parts have `least_rows` rows or more, but for the last one.
+    /// How threads share the output. Parts have about `least_rows` rows or more, if there are so many for two threads.
     pub fn shares(&self, least_rows: usize) -> OutputShares {
         let output: usize = self.shape.iter().product();
         let division = Division::of(cost::PRODUCT.of(output.saturating_mul(self.right.depth)));
@@ -245,11 +245,12 @@ impl ContractionSizes {
         }
         let rows = self.rows.size;
         let are_rows = rows > 1 && self.rows.output == unit;
-        let (least, multiple) = match are_rows {
+        let (least, multiple) = match are_rows && threads > 1 {
             true => (rows.div_ceil(wanted).max(least_rows), Tile::of(Vectors::detect()).rows),
             false => (1, 1),
         };
-        let division = if are_rows && rows <= least_rows { division.alone() } else { division };
+        let division =
+            if are_rows { division.at_most(rows.div_ceil(least_rows)) } else { division };
         let are_rows = are_rows && division.threads() > 1;
         OutputShares { unit, outer, size: PartSize { least, multiple }, division, are_rows }
     }
@@ -405,6 +406,34 @@ mod tests {
             let facts: TVec<TypedFact> = shapes.iter().map(|it| f32::fact(&**it)).collect();
             let fact = &product.output_facts(&facts.iter().collect::<TVec<_>>())?[0];
             assert_eq!(fact.shape.as_concrete(), Some(expected[0].shape()), "{axes}");
+        }
+        Ok(())
+    }
+
+    /// In several blocks, on one thread and on several.
+    #[test]
+    #[cfg(feature = "multithread-mm")]
+    fn many_rows() -> TractResult<()> {
+        use tract_core::prelude::multithread::*;
+        set_threading_element_threshold(0);
+        let op = einsum("mk,kn->mn")?;
+        for (rows, depth, columns) in [(150, 500, 50), (65, 9, 130), (203, 900, 7)] {
+            let shapes = shapes(&op, &[('m', rows), ('k', depth), ('n', columns)]);
+            let product = of(&op, &shapes).context("it is one of these")?;
+            let factor = |shape: &[usize]| {
+                let elements = integers(shape.iter().product());
+                TractResult::Ok(Tensor::from_shape(shape, &elements)?.into_tvalue())
+            };
+            let factors = tvec!(factor(&shapes[0])?, factor(&shapes[1])?);
+            let expected = op.eval(&EvalContext::out_of_plan(), factors.clone())?;
+            for threads in 1..=4 {
+                multithread_tract_scope(Executor::multithread(threads), || {
+                    with_all_vectors(|| {
+                        let found = product.eval(factors.clone()).unwrap();
+                        assert_eq!(found, *expected[0], "{threads} threads, {rows} rows");
+                    });
+                });
+            }
         }
         Ok(())
     }

@@ -46,12 +46,15 @@ impl ChannelKernels {
 
     /// From `[channels, channels of a group, taps]`. Groups of several must be such as it [takes](Self::takes_groups).
     pub fn pack(weights: &[f32], bias: &[f32], of_group: usize) -> ChannelKernels {
-        let lanes = Instructions::detect().lanes();
+        let instructions = Instructions::detect();
+        let lanes = instructions.lanes();
+        // So the compiler knows it where there are no groups.
+        let of_group = if instructions.has_repeats() { of_group } else { 1 };
         let (channels, steps) = (bias.len(), weights.len() / bias.len().max(1));
         let (taps, vectors) = (steps / of_group, channels.div_ceil(lanes));
-        let channel_of = |lane: usize| {
-            let places = lane % lanes;
-            lane - places + place_of(places, lanes, of_group)
+        let channel_of = |lane: usize| match of_group {
+            1 => lane,
+            _ => lane / lanes * lanes + place_of(lane % lanes, lanes, of_group),
         };
         let mut packed = Aligned::new(0., vectors * lanes * steps);
         for (first, width) in panels(vectors, lanes) {
@@ -77,10 +80,10 @@ impl ChannelKernels {
         data: &[f32],
         channels: usize,
     ) -> TractResult<Option<Tensor>> {
-        if self.of_group == 1 {
+        let instructions = Instructions::detect();
+        if self.of_group == 1 || !instructions.has_repeats() {
             return Ok(None);
         }
-        let instructions = Instructions::detect();
         let of_pixel = channels.next_multiple_of(instructions.lanes());
         let pixels = data.len() / channels;
         let count = pixels.checked_mul(of_pixel).context("the data is too large")?;
@@ -142,7 +145,7 @@ impl OnLanes for Arrange<'_> {
 /// What is made of the elements of a window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reduction<'a> {
-    /// The sum of products with a kernel for each channel, and a bias. The data is [arranged](ChannelKernels::arranged).
+    /// The sum of products with a kernel for each channel, and a bias: of one channel, or of a narrow group. The data is [arranged](ChannelKernels::arranged).
     Sum(&'a ChannelKernels),
     /// The sum.
     SameSum,
@@ -181,7 +184,8 @@ impl ChannelSums<'_> {
             lines.push(LineOfPixels { x, pixels, first_row, met, padding });
             first_row += pixels;
         }
-        let bytes = window.of.input[2] * channels * window.of.strides[1] * size_of::<f32>();
+        let of_pixel = channels.next_multiple_of(N);
+        let bytes = window.of.input[2] * of_pixel * window.of.strides[1] * size_of::<f32>();
         for lines in lines.chunks((BYTES_OF_LINES / bytes.max(1)).max(1)) {
             lanes.enter(ChannelsOfLines::<N>(self, lines));
         }

@@ -201,7 +201,8 @@ impl<E: ConvolutionElement> Convolution<E> {
         // The residual becomes the output, if nobody else has it, and each sum is computed once.
         let is_own = |residual: &TValue| {
             residual.is_exclusive()
-                && [residual.datum_type(), self.datum_type] == [DatumType::F32; 2]
+                && [E::Data::datum_type(), residual.datum_type(), self.datum_type]
+                    == [DatumType::F32; 3]
                 && matches!(self.filters, ConvolutionFilters::Products(_))
         };
         let own = match inputs.get(1).is_some_and(is_own) {
@@ -228,7 +229,11 @@ impl<E: ConvolutionElement> Convolution<E> {
                 let data = data.as_slice::<E::Data>()?;
                 copied = E::arranged(operator, kernels, data, self.spec.input_channels)?;
                 copied_bytes = copied.as_ref().map(Tensor::try_as_plain_ram).transpose()?;
-                Cow::Borrowed(copied_bytes.as_ref().map_or(bytes, |copied| copied.as_bytes()))
+                Cow::Borrowed(match &copied_bytes {
+                    // As elements: no bytes would be anywhere.
+                    Some(copied) => cast_slice(copied.as_slice::<E::Data>()?),
+                    None => bytes,
+                })
             }
             ConvolutionFilters::Products(ProductFilters { reading: Reading::Copied, .. }) => {
                 let mut copied = Vec::with_capacity(bytes.len() + 4);
@@ -396,65 +401,55 @@ impl<E: ConvolutionElement> Convolution<E> {
         let size = self.datum_type.size_of();
         let stride = channels * size_of::<E::Data>();
         let residual = |row: usize| residual.skip(row * stride);
+        let products = pixels.saturating_mul(weights / size_of::<E::Data>());
+        let work = match &self.filters {
+            ConvolutionFilters::Products(_) => {
+                E::PRODUCT.of(products).saturating_add(cost::READ_WEIGHT.of(weights))
+            }
+            ConvolutionFilters::Depthwise(_) if self.bytes_of_group() > size_of::<E::Data>() => {
+                E::PRODUCT.of(products)
+            }
+            ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
+        };
+        let division = Division::of(work);
+        let (pixels_of_row, part_size) = if let ConvolutionFilters::Products(filters) =
+            &self.filters
         {
-            let products = pixels.saturating_mul(weights / size_of::<E::Data>());
-            let work = match &self.filters {
-                ConvolutionFilters::Products(_) => {
-                    E::PRODUCT.of(products).saturating_add(cost::READ_WEIGHT.of(weights))
-                }
-                ConvolutionFilters::Depthwise(_)
-                    if self.bytes_of_group() > size_of::<E::Data>() =>
-                {
-                    E::PRODUCT.of(products)
-                }
-                ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
-            };
-            let division = Division::of(work);
-            let (pixels_of_row, part_size) = if let ConvolutionFilters::Products(filters) =
-                &self.filters
+            let groups = &filters.groups;
+            // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
+            if self.group == 1
+                && channels >= pixels
+                && (pixels == 1 || weights >= MANY_WEIGHTS)
+                && division.threads() > 1
             {
-                let groups = &filters.groups;
-                // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
-                if self.group == 1
-                    && channels >= pixels
-                    && (pixels == 1 || weights >= MANY_WEIGHTS)
-                    && division.threads() > 1
-                {
-                    let packed = &groups[0];
-                    let mut buffers = Buffers::default();
-                    let im2row = self.im2row(bytes, window, 0..pixels, filters, &mut buffers);
-                    let shares = [pixels, packed.panels()];
-                    let shares = Shares::of_columns(&division, shares, 1, 1);
-                    let channels_before = |panel| packed.channels_of(0..panel).end;
-                    let place = |panel| channels_before(panel) * size;
-                    return shares.for_each_placed(
-                        output,
-                        channels * size,
-                        place,
-                        |share, rows| {
-                            let panels = share.columns;
-                            let (residual, first_channel) =
-                                (residual(0), channels_before(panels.start));
-                            let output = OutputRows { rows, size, first_channel, residual, stride };
-                            self.multiply(&im2row, 0, packed, panels, output);
-                            Ok(())
-                        },
-                    );
-                }
-                (1, groups[0].part_size())
-            } else {
-                lines_of_parts(window, division.threads())
-            };
-            let of_row = channels * size;
-            division.fill_parts(output, pixels_of_row * of_row, part_size, |first, output| {
-                let pixels = output.len() / of_row;
-                let (rows, first) = (Output::matrix(output, of_row), first * pixels_of_row);
-                let (residual, first_channel) = (residual(first), 0);
-                let output = OutputRows { rows, size, first_channel, residual, stride };
-                self.fill(bytes, window, first, pixels, output);
-                Ok(())
-            })
-        }
+                let packed = &groups[0];
+                let mut buffers = Buffers::default();
+                let im2row = self.im2row(bytes, window, 0..pixels, filters, &mut buffers);
+                let shares = [pixels, packed.panels()];
+                let shares = Shares::of_columns(&division, shares, 1, 1);
+                let channels_before = |panel| packed.channels_of(0..panel).end;
+                let place = |panel| channels_before(panel) * size;
+                return shares.for_each_placed(output, channels * size, place, |share, rows| {
+                    let panels = share.columns;
+                    let (residual, first_channel) = (residual(0), channels_before(panels.start));
+                    let output = OutputRows { rows, size, first_channel, residual, stride };
+                    self.multiply(&im2row, 0, packed, panels, output);
+                    Ok(())
+                });
+            }
+            (1, groups[0].part_size())
+        } else {
+            lines_of_parts(window, division.threads())
+        };
+        let of_row = channels * size;
+        division.fill_parts(output, pixels_of_row * of_row, part_size, |first, output| {
+            let pixels = output.len() / of_row;
+            let (rows, first) = (Output::matrix(output, of_row), first * pixels_of_row);
+            let (residual, first_channel) = (residual(first), 0);
+            let output = OutputRows { rows, size, first_channel, residual, stride };
+            self.fill(bytes, window, first, pixels, output);
+            Ok(())
+        })
     }
 }
 

@@ -48,13 +48,13 @@ impl<'a> OutputRows<'a> {
         OutputRows { rows, stride, ..self }
     }
 
-    /// What is added from a byte of a row on.
+    /// What is added from a byte of a row on, if it is not in the output.
     #[inline(always)]
-    pub fn residual(&mut self, row: usize, byte: usize) -> &[u8] {
-        match self.residual {
-            Residual::Elements(elements) => &elements[row * self.stride + byte..],
-            Residual::Output => &self.rows.row(row)[byte - self.first_channel * self.size..],
-        }
+    pub fn residual(&self, row: usize, byte: usize) -> &'a [u8] {
+        let Residual::Elements(elements) = self.residual else {
+            unreachable!("codes are not written over those that are added")
+        };
+        &elements[row * self.stride + byte..]
     }
 
     /// What is added to so many elements of some rows, from a channel on. An element that is added has as many bytes as one of the output.

@@ -17,13 +17,16 @@ use crate::cost::Cost;
 use crate::isa::{Instructions, Lanes, On};
 use crate::memory::{Aligned, LINE, prefetch};
 use crate::product::row_panels;
-use crate::threads::{PartSize, even_parts};
+use crate::threads::PartSize;
 
 /// About how many rows a task has, so that their elements stay in the caches for all weights.
 pub(crate) const MOST_ROWS: usize = 96;
 
+/// The rows of a tile of a matrix unit.
+const ROWS_OF_TILE: usize = 16;
+
 /// With fewer bytes of weights, threads share the rows: data that is in another core's cache is more to read.
-pub(super) const MANY_WEIGHTS: usize = 1 << 18;
+pub(super) const MANY_WEIGHTS: usize = if cfg!(test) { 1 << 10 } else { 1 << 18 };
 
 /// About how many rows a task has, where a matrix unit multiplies.
 const MOST_ROWS_OF_TILES: usize = 128;
@@ -38,7 +41,7 @@ pub(crate) trait ConvolutionElement:
     const PRODUCT: Cost;
     /// What becomes of a sum.
     type Epilogue: Debug + PartialEq + Send + Sync;
-    /// The weights of a convolution of single channels.
+    /// The weights of a convolution of single channels, or of narrow groups.
     type Depthwise: Debug + PartialEq + Send + Sync;
     /// Computes all tiles of a task.
     fn multiply(task: &mut GemmTask<Self>);
@@ -55,7 +58,7 @@ pub(crate) trait ConvolutionElement:
     fn depthwise(kernels: &Self::Depthwise, rows: DepthwiseRows<Self>);
 }
 
-/// Some pixels of a convolution of single channels.
+/// Some pixels of a convolution of single channels, or of narrow groups.
 pub(crate) struct DepthwiseRows<'a, E: ConvolutionElement> {
     pub bytes: &'a [u8],
     /// What each channel has where data is padded.
@@ -169,9 +172,10 @@ impl PackedFilters {
         let of_a_sum = taps * padded_steps * bytes_of_step;
         let panels = format.panels(vectors, columns * of_a_sum);
         let mut weights = Aligned::new(0, columns * of_a_sum);
-        for vectors in even_parts(0..vectors, panels) {
-            let (first, lanes) =
-                (vectors.start * instructions.lanes(), vectors.len() * instructions.lanes());
+        let begin_of = |panel| first_vector(panel, vectors, panels) * instructions.lanes();
+        for panel in 0..panels {
+            let first = begin_of(panel);
+            let lanes = begin_of(panel + 1) - first;
             let packed = &mut weights[first * of_a_sum..][..lanes * of_a_sum];
             let filters = bytes.chunks_exact(taps * of_a_tap).skip(first).take(lanes);
             for (lane, filter) in filters.enumerate() {
@@ -218,11 +222,12 @@ impl PackedFilters {
     /// How many rows a task has of so many. With tiles, their codes may leave the first-level cache.
     pub fn rows_of_task(&self, rows: usize) -> usize {
         if self.format.has_tiles {
-            return MOST_ROWS_OF_TILES;
+            let tasks = rows.div_ceil(MOST_ROWS_OF_TILES).max(1);
+            return rows.div_ceil(tasks).next_multiple_of(ROWS_OF_TILE).max(ROWS_OF_TILE);
         }
         // All have about as many: a task of few would read all weights for these.
         let tasks = (rows + MOST_ROWS / 2) / MOST_ROWS;
-        rows.div_ceil(tasks.max(1)).next_multiple_of(self.format.tile[0])
+        rows.div_ceil(tasks.max(1)).max(1).next_multiple_of(self.format.tile[0])
     }
 
     /// The parts in which threads share rows. The weights are read for each part: many parts of a tile or two would gain little.
@@ -245,24 +250,30 @@ impl PackedFilters {
     /// The vectors of a panel.
     #[inline(always)]
     fn vectors_of(&self, panel: usize) -> Range<usize> {
-        let end = |panel: usize| panel * self.vectors / self.panels;
-        end(panel)..end(panel + 1)
+        let begin_of = |panel| first_vector(panel, self.vectors, self.panels);
+        begin_of(panel)..begin_of(panel + 1)
     }
 
     /// The output channels of some panels.
     #[inline(always)]
     pub fn channels_of(&self, panels: Range<usize>) -> Range<usize> {
-        let end = |panel: usize| {
-            (panel * self.vectors / self.panels * self.instructions.lanes()).min(self.outputs)
-        };
-        end(panels.start)..end(panels.end)
+        let begin_of = |panel| first_vector(panel, self.vectors, self.panels);
+        let [begin, end] = [panels.start, panels.end].map(begin_of);
+        let channel = |vector: usize| (vector * self.instructions.lanes()).min(self.outputs);
+        channel(begin)..channel(end)
     }
 
     /// The bytes of a tap of the widest panel.
     fn most_bytes_of_a_tap(&self) -> usize {
-        let vectors = self.vectors.div_ceil(self.panels.max(1));
+        let vectors = self.vectors.div_ceil(self.panels);
         self.bytes_of_a_tap() * vectors * self.instructions.lanes()
     }
+}
+
+/// The vector that a panel begins with, of so many vectors in so many panels.
+#[inline(always)]
+fn first_vector(panel: usize, vectors: usize, panels: usize) -> usize {
+    panel * vectors / panels
 }
 
 /// A task of a GEMM: some rows, which are pixels of an image, and some panels of the weights.

@@ -127,7 +127,7 @@ proptest! {
             4 => (
                 1..4usize,
                 prop_oneof![9 => 1..4usize, 1 => 45..50usize],
-                prop_oneof![4 => 1..4usize, 4 => 7..20usize, 1 => 49..56usize],
+                prop_oneof![8 => 1..4usize, 8 => 7..20usize, 2 => 49..56usize, 1 => 113..140usize],
             ),
             1 => (1..150usize, Just(1), Just(1)),
             // Several groups are a vector.
@@ -303,21 +303,27 @@ fn infinities_and_nan() -> TractResult<()> {
 #[test]
 fn data_without_elements() -> TractResult<()> {
     let padded = |size| Axis { size, kernel: 2, stride: 1, dilation: 1, begin: 1, end: 1 };
-    for kernel_of_one in [false, true] {
-        let axes = [0, 3].map(|size| match kernel_of_one {
-            true => Axis { kernel: 1, ..padded(size) },
-            false => padded(size),
-        });
-        let spec = spec(&axes, 2, 3);
-        let kernel = spec.kernel_shape.clone();
-        let weights = Tensor::zero::<f32>(&shape(&[3, 2], &kernel))?;
-        let bias = vec![1f32, 2., 3.];
-        let op = PackedConvolution::new(spec, 1, &weights, &bias, SinglesEpilogue::default())?;
-        let found = run(&op, &[&Tensor::zero::<f32>(&[1, 0, 3, 2])?])?;
-        assert_eq!(found.len(), 3 * if kernel_of_one { 2 * 5 } else { 4 });
-        let found = found.try_as_plain_ram()?;
-        for pixel in found.as_slice::<f32>()?.chunks_exact(3) {
-            assert_eq!(*pixel, bias[..]);
+    for (group, inputs, outputs) in [(1, 2, 3), (3, 3, 3), (2, 8, 8), (2, 16, 16)] {
+        for (kernel_of_one, sizes) in [(false, [0, 3]), (true, [0, 3]), (false, [3, 0])] {
+            let axes = sizes.map(|size| match kernel_of_one {
+                true => Axis { kernel: 1, ..padded(size) },
+                false => padded(size),
+            });
+            let spec = spec(&axes, inputs, outputs);
+            let kernel = spec.kernel_shape.clone();
+            let weights = Tensor::zero::<f32>(&shape(&[outputs, inputs / group], &kernel))?;
+            let bias: Vec<f32> = (1..=outputs).map(|number| number as f32).collect();
+            with_all_vectors(|| {
+                let (spec, epilogue) = (spec.clone(), SinglesEpilogue::default());
+                let op = PackedConvolution::new(spec, group, &weights, &bias, epilogue).unwrap();
+                let data = Tensor::zero::<f32>(&[1, sizes[0], sizes[1], inputs]).unwrap();
+                let found = run(&op, &[&data]).unwrap();
+                assert_eq!(found.len(), outputs * if kernel_of_one { 2 * 5 } else { 4 });
+                let found = found.try_as_plain_ram().unwrap();
+                for pixel in found.as_slice::<f32>().unwrap().chunks_exact(outputs) {
+                    assert_eq!(*pixel, bias[..]);
+                }
+            });
         }
     }
     Ok(())

@@ -283,6 +283,7 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     /// The numbers again and again. `K` divides `N`.
     #[inline(always)]
     fn repeat<const K: usize>(self, numbers: &[f32; K]) -> Self::Floats {
+        const { assert!(N.is_multiple_of(K)) };
         let mut all = [0.; N];
         for (lane, number) in all.iter_mut().enumerate() {
             *number = numbers[lane % K];

@@ -1,3 +1,4 @@
+use std::array::from_fn;
 use std::cell::Cell;
 
 use super::{Instructions, Lanes, OnLanes, Portable};
@@ -79,7 +80,20 @@ impl OnLanes for AllFunctions<'_> {
             ("clamp", of_pairs(&|a, _| limited(a, -3., 77.))),
             ("clamp to zeros", of_pairs(&|a, _| limited(a, -0., 0.))),
             ("nearest", of_pairs(&|a, _| lanes.nearest(limited(a, -1e6, 1e6)))),
+            ("permute", of_pairs(&|a, _| lanes.permute(a, &from_fn(|lane| lane as u32 ^ 3)))),
         ];
+        fn repeats<L: Lanes<N>, const N: usize, const K: usize>(lanes: L, numbers: &[f32]) {
+            for numbers in numbers.as_chunks::<K>().0 {
+                let mut repeated = [0.; N];
+                lanes.store(&mut repeated, lanes.repeat(numbers));
+                for again in repeated.as_chunks::<K>().0 {
+                    assert_eq!(again.map(f32::to_bits), numbers.map(f32::to_bits), "repeat {K}");
+                }
+            }
+        }
+        repeats::<L, N, 1>(lanes, self.numbers);
+        repeats::<L, N, 2>(lanes, self.numbers);
+        repeats::<L, N, 4>(lanes, self.numbers);
         // Those of 16 whole numbers, which are exact.
         let sums = numbers.chunks(16 / N).map(|vectors| {
             #[expect(clippy::manual_clamp, reason = "NaN becomes a number")]

@@ -98,9 +98,9 @@ impl Division {
         Division { work: self.work / parts, ..self.clone() }
     }
 
-    /// On the calling thread.
-    pub fn alone(self) -> Division {
-        Division { most: 1, pool: None, ..self }
+    /// On no more threads than this.
+    pub fn at_most(self, threads: usize) -> Division {
+        Division { most: self.most.min(threads.max(1)), ..self }
     }
 
     /// How many threads there are for it: one or more.
@@ -149,7 +149,7 @@ impl Division {
             Some(pool) if threads > 1 => pool.fill(
                 output,
                 row,
-                shares_in_parts(output.len().div_ceil(row), threads, size),
+                parts_of_threads(output.len().div_ceil(row), threads, size),
                 fill,
             ),
             _ => fill(0, output),
@@ -169,21 +169,25 @@ impl Division {
 /// How many rows a part of the work has, if several threads share it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartSize {
-    /// About so many or more.
+    /// About so many or more, if a thread has so many.
     pub least: usize,
     /// A multiple of this, but for the last part of each thread.
     pub multiple: usize,
 }
 
-/// The most parts of a thread's share: a late thread leaves some of them to others.
+/// The most parts of a thread: a late thread leaves some of them to others.
 const MOST_PARTS: usize = 8;
 
-/// Rows for each of some threads: as many for each, or one more, in several parts.
-fn shares_in_parts(rows: usize, threads: usize, size: PartSize) -> Vec<Vec<Range<usize>>> {
-    let in_parts = |share: Range<usize>| {
-        let parts = (share.len() / size.least.max(1)).clamp(1, MOST_PARTS);
-        let rows = share.len().div_ceil(parts).next_multiple_of(size.multiple).max(1);
-        share.clone().step_by(rows).map(|first| first..share.end.min(first + rows)).collect()
+/// The parts of each of some threads, which follow each other: each thread has as many rows as the others, or one more.
+fn parts_of_threads(rows: usize, threads: usize, size: PartSize) -> Vec<Vec<Range<usize>>> {
+    let in_parts = |of_thread: Range<usize>| {
+        let parts = (of_thread.len() / size.least.max(1)).clamp(1, MOST_PARTS);
+        let rows = of_thread.len().div_ceil(parts).next_multiple_of(size.multiple).max(1);
+        of_thread
+            .clone()
+            .step_by(rows)
+            .map(|first| first..of_thread.end.min(first + rows))
+            .collect()
     };
     even_parts(0..rows, threads).map(in_parts).collect()
 }
@@ -222,18 +226,18 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_equal_and_parts_are_large_enough() {
-        let shares = |rows, threads, least, multiple| {
-            let shares = shares_in_parts(rows, threads, PartSize { least, multiple });
-            let sizes = |parts: Vec<Range<usize>>| parts.iter().map(Range::len).collect();
-            shares.into_iter().map(sizes).collect::<Vec<Vec<usize>>>()
+    fn threads_get_as_much_in_parts_that_are_large_enough() {
+        let sizes = |rows, threads, least, multiple| {
+            let parts = parts_of_threads(rows, threads, PartSize { least, multiple });
+            let of_thread = |parts: Vec<Range<usize>>| parts.iter().map(Range::len).collect();
+            parts.into_iter().map(of_thread).collect::<Vec<Vec<usize>>>()
         };
-        assert_eq!(shares(17 * 17, 2, 48, 8), [[48, 48, 48], [56, 56, 33]]);
-        assert_eq!(shares(14 * 14, 2, 48, 8), [[56, 42], [56, 42]]);
-        assert_eq!(shares(49, 2, 48, 8), [[24], [25]]);
-        assert_eq!(shares(5, 3, 1, 1), [vec![1], vec![1, 1], vec![1, 1]]);
-        assert_eq!(shares(50, 2, 1, 1), [[4, 4, 4, 4, 4, 4, 1], [4, 4, 4, 4, 4, 4, 1]]);
-        assert_eq!(shares(1 << 20, 2, 1, 1), [[1 << 16; 8], [1 << 16; 8]]);
+        assert_eq!(sizes(17 * 17, 2, 48, 8), [[48, 48, 48], [56, 56, 33]]);
+        assert_eq!(sizes(14 * 14, 2, 48, 8), [[56, 42], [56, 42]]);
+        assert_eq!(sizes(49, 2, 48, 8), [[24], [25]]);
+        assert_eq!(sizes(5, 3, 1, 1), [vec![1], vec![1, 1], vec![1, 1]]);
+        assert_eq!(sizes(50, 2, 1, 1), [[4, 4, 4, 4, 4, 4, 1], [4, 4, 4, 4, 4, 4, 1]]);
+        assert_eq!(sizes(1 << 20, 2, 1, 1), [[1 << 16; 8], [1 << 16; 8]]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl ExecutorPool {
         &self,
         _output: &mut [T],
         _row: usize,
-        _shares: Vec<Vec<Range<usize>>>,
+        _of_threads: Vec<Vec<Range<usize>>>,
         _fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
     ) -> Result<(), E> {
         match *self {}

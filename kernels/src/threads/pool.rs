@@ -170,8 +170,8 @@ impl ExecutorPool {
         }
     }
 
-    /// Fills an output on several threads, the calling one among them: see [`fill_rows`](super::fill_rows). `shares` are all rows in
-    /// their order: for each thread some parts.
+    /// Fills an output on several threads, the calling one among them: see [`fill_rows`](super::fill_rows). The parts of each thread are
+    /// all rows together, in their order.
     ///
     /// If the pool did all the work, Linux might wake two of its threads on one core while the other is idle: then half of the
     /// runs on two cores took as long as on one.
@@ -179,16 +179,16 @@ impl ExecutorPool {
         &self,
         mut output: &mut [T],
         row: usize,
-        shares: Vec<Vec<Range<usize>>>,
+        of_threads: Vec<Vec<Range<usize>>>,
         fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
     ) -> Result<(), E> {
         SHARED.set(true);
-        let threads = shares.len();
+        let threads = of_threads.len();
         let mut own = Vec::with_capacity(threads);
-        let mut parts = Vec::with_capacity(shares.iter().map(Vec::len).sum());
-        for share in &shares {
-            own.push(parts.len()..parts.len() + share.len());
-            for rows in share {
+        let mut parts = Vec::with_capacity(of_threads.iter().map(Vec::len).sum());
+        for of_thread in &of_threads {
+            own.push(parts.len()..parts.len() + of_thread.len());
+            for rows in of_thread {
                 let size = output.len().min(rows.len() * row);
                 let part = output.split_off_mut(..size).expect("the output has so many elements");
                 parts.push(Mutex::new(Some((rows.start, part))));
