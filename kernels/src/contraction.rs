@@ -245,14 +245,17 @@ impl ContractionSizes {
         }
         let rows = self.rows.size;
         let are_rows = rows > 1 && self.rows.output == unit;
-        let (least, multiple) = match are_rows && threads > 1 {
-            true => (rows.div_ceil(wanted).max(least_rows), Tile::of(Vectors::detect()).rows),
-            false => (1, 1),
+        let size = match are_rows && threads > 1 {
+            true => PartSize {
+                least: rows.div_ceil(wanted).max(least_rows),
+                multiple: Tile::of(Vectors::detect()).rows,
+            },
+            false => PartSize::ANY,
         };
         let division =
             if are_rows { division.at_most(rows.div_ceil(least_rows)) } else { division };
         let are_rows = are_rows && division.threads() > 1;
-        OutputShares { unit, outer, size: PartSize { least, multiple }, division, are_rows }
+        OutputShares { unit, outer, size, division, are_rows }
     }
 
     /// Calls a function with each product of two matrices: the index along the axes of the batch, the rows, and a part

@@ -18,7 +18,8 @@ use crate::threads::fill_rows;
 /// group, again and again: so the lanes of a vector, and the numbers of [`arranged`](Self::arranged) data, have one of each group in turn.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ChannelKernels {
-    taps: usize,
+    /// The steps of a sum: its taps, times the channels of a group.
+    steps: usize,
     /// The input channels of a group, and its output channels: 1, or a part of a vector.
     of_group: usize,
     weights: Aligned<f32>,
@@ -69,7 +70,13 @@ impl ChannelKernels {
         }
         let bias = (0..vectors * lanes).map(|lane| bias.get(channel_of(lane)).copied());
         let bias = bias.map(Option::unwrap_or_default).collect();
-        ChannelKernels { taps, of_group, weights: packed, bias }
+        ChannelKernels { steps, of_group, weights: packed, bias }
+    }
+
+    /// The weights of a panel of so many lanes, which begins with this one.
+    #[inline(always)]
+    fn panel(&self, first: usize, lanes: usize) -> &[f32] {
+        &self.weights[first * self.steps..][..lanes * self.steps]
     }
 
     /// Data of pixels of so many channels, in the order in which groups need it, and with zeros up to whole vectors. It is none if that is
@@ -131,11 +138,7 @@ impl OnLanes for Arrange<'_> {
         let pixels = self.arranged.chunks_exact_mut(of_pixel);
         for (pixel, numbers) in pixels.zip(self.data.chunks_exact(self.channels)) {
             for (vector, place) in pixel.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-                let numbers = &numbers[vector * N..];
-                let numbers = match numbers.first_chunk() {
-                    Some(numbers) => lanes.load(numbers),
-                    None => lanes.load_part(numbers),
-                };
+                let numbers = vector_at(lanes, numbers, vector * N);
                 lanes.store(place, lanes.permute(numbers, &places));
             }
         }
@@ -303,8 +306,7 @@ impl Reduce for WeightedSum<'_> {
 
     #[inline(always)]
     fn weights(&self, channel: usize, width: usize) -> &[f32] {
-        let taps = self.0.taps;
-        &self.0.weights[channel * taps..][..width * taps]
+        self.0.panel(channel, width)
     }
 
     #[inline(always)]
@@ -326,14 +328,6 @@ impl Reduce for WeightedSum<'_> {
 #[derive(Clone, Copy)]
 struct GroupSum<'a, const GROUPS: usize>(&'a ChannelKernels);
 
-impl<const GROUPS: usize> GroupSum<'_, GROUPS> {
-    /// Where each lane finds its channel.
-    const fn places<const N: usize>() -> [u32; N] {
-        // The channels of all groups in turn are what is arranged the other way round.
-        places::<N>(GROUPS)
-    }
-}
-
 impl<const GROUPS: usize> Reduce for GroupSum<'_, GROUPS> {
     #[inline(always)]
     fn first<L: ActivationLanes<N>, const N: usize>(self, lanes: L, channel: usize) -> L::Floats {
@@ -342,8 +336,7 @@ impl<const GROUPS: usize> Reduce for GroupSum<'_, GROUPS> {
 
     #[inline(always)]
     fn weights(&self, channel: usize, width: usize) -> &[f32] {
-        let steps = self.0.taps * self.0.of_group;
-        &self.0.weights[channel * steps..][..width * steps]
+        self.0.panel(channel, width)
     }
 
     #[inline(always)]
@@ -363,7 +356,8 @@ impl<const GROUPS: usize> Reduce for GroupSum<'_, GROUPS> {
 
     #[inline(always)]
     fn in_order<L: Lanes<N>, const N: usize>(lanes: L, results: L::Floats) -> L::Floats {
-        lanes.permute(results, &const { Self::places::<N>() })
+        // The other way round: as if there were groups of so many channels as there are groups.
+        lanes.permute(results, &const { places::<N>(GROUPS) })
     }
 
     #[inline(always)]

@@ -198,6 +198,15 @@ impl<E: ConvolutionElement> Convolution<E> {
     ///
     /// Inputs of other types or shapes, and an output that is too large.
     pub fn eval(&self, operator: &str, mut inputs: TVec<TValue>) -> TractResult<Tensor> {
+        let (mut window, shape) =
+            ChannelsLastWindow::new(operator, &self.spec, inputs[0].shape(), size_of::<E::Data>())?;
+        if let Some(residual) = inputs.get(1) {
+            ensure!(
+                *residual.shape() == *shape,
+                "{operator}: what is added has shape {:?}, but must have that of the output, {shape:?}",
+                residual.shape()
+            );
+        }
         // The residual becomes the output, if nobody else has it, and each sum is computed once.
         let is_own = |residual: &TValue| {
             residual.is_exclusive()
@@ -211,17 +220,7 @@ impl<E: ConvolutionElement> Convolution<E> {
         };
         let data = inputs[0].try_as_plain_ram()?;
         let bytes = cast_slice(data.as_slice::<E::Data>()?);
-        let (mut window, shape) =
-            ChannelsLastWindow::new(operator, &self.spec, inputs[0].shape(), size_of::<E::Data>())?;
-        let others = inputs.get(1);
-        if let Some(residual) = own.as_ref().or(others.map(|residual| &**residual)) {
-            ensure!(
-                *residual.shape() == *shape,
-                "{operator}: what is added has shape {:?}, but must have that of the output, {shape:?}",
-                residual.shape()
-            );
-        }
-        let others = others.map(|residual| residual.try_as_plain_ram()).transpose()?;
+        let others = inputs.get(1).map(|residual| residual.try_as_plain_ram()).transpose()?;
         let others = others.as_ref().map_or(Ok(&[][..]), |it| it.as_slice::<E::Data>())?;
         let (copied, copied_bytes);
         let bytes = match &self.filters {
@@ -459,7 +458,7 @@ fn lines_of_parts(window: &ChannelsLastWindow, threads: usize) -> (usize, PartSi
     let line = window.of.output[2].max(1);
     let lines = window.pixels() / line;
     match lines < threads {
-        true => (1, PartSize { least: 1, multiple: 1 }),
+        true => (1, PartSize::ANY),
         false => (line, PartSize { least: lines.div_ceil(4 * threads), multiple: 1 }),
     }
 }

@@ -7,7 +7,7 @@ use super::channels::{ChannelKernels, ChannelSums, Reduction};
 use super::output::OutputRows;
 use super::product::{ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, TilePlace};
 use crate::cost::{self, Cost};
-use crate::isa::{Instructions, with_isa};
+use crate::isa::{Instructions, Lanes, with_isa};
 use crate::product::activation::{Activation, ActivationLanes};
 
 /// Numbers of single precision.
@@ -207,7 +207,7 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
 
 /// A vector of the numbers from one on, with zeros where there are no more.
 #[inline(always)]
-pub(super) fn vector_at<L: ActivationLanes<N>, const N: usize>(
+pub(super) fn vector_at<L: Lanes<N>, const N: usize>(
     lanes: L,
     numbers: &[f32],
     first: usize,

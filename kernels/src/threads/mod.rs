@@ -132,7 +132,7 @@ impl Division {
         row: usize,
         fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
     ) -> Result<(), E> {
-        self.fill_parts(output, row, PartSize { least: 1, multiple: 1 }, fill)
+        self.fill_parts(output, row, PartSize::ANY, fill)
     }
 
     /// The same in parts of such sizes, where a part costs something besides its rows.
@@ -144,14 +144,12 @@ impl Division {
         fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
     ) -> Result<(), E> {
         assert!(row > 0, "fill_rows: row is 0, but must be 1 or more");
-        let threads = self.threads().min(output.len().div_ceil(row));
+        let rows = output.len().div_ceil(row);
+        let threads = self.threads().min(rows);
         match &self.pool {
-            Some(pool) if threads > 1 => pool.fill(
-                output,
-                row,
-                parts_of_threads(output.len().div_ceil(row), threads, size),
-                fill,
-            ),
+            Some(pool) if threads > 1 => {
+                pool.fill(output, row, parts_of_threads(rows, threads, size), fill)
+            }
             _ => fill(0, output),
         }
     }
@@ -173,6 +171,10 @@ pub(crate) struct PartSize {
     pub least: usize,
     /// A multiple of this, but for the last part of each thread.
     pub multiple: usize,
+}
+
+impl PartSize {
+    pub const ANY: PartSize = PartSize { least: 1, multiple: 1 };
 }
 
 /// The most parts of a thread: a late thread leaves some of them to others.
