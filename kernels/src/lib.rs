@@ -88,7 +88,7 @@
 //! | step | codes, or one element, of each row or column that are multiplied at once | `PackedFilters` in `convolution/product.rs` |
 //! | digit | one of three bytes of a number of the data, which is multiplied as an integer; or one of two of 12 bits | `compressed/digits.rs`, `compressed/wasm.rs` |
 //! | per-channel scale | what the sums of an output channel are multiplied by, with an addend and limits | `ChannelScales` in `quantized/finish.rs` |
-//! | zero point | the code that stands for 0; of a group, what is subtracted from codes | `Level::zero` in `quantized/levels.rs`, `GroupParameters` |
+//! | zero point | the code that stands for 0; of a group, what is subtracted from codes | `ChannelLevels::zero` in `quantized/levels.rs`, `GroupParameters` |
 //! | group | codes that share a scale; channels of a convolution; rows that share a matrix | `GroupParameters` in `compressed/matrix.rs`, `ProductFilters` in `convolution/driver.rs`, `grouped.rs` |
 //! | nibble | a code of four bits | `NibbleTask` in `compressed/nibbles/` |
 //! | prefetch | asking for a line of memory before it is read | `StreamPrefetch` in `memory.rs` |

@@ -38,7 +38,7 @@ impl Normalization {
 
 /// Some rows, each of so many elements.
 struct NormalizedRows<'a> {
-    of: &'a Normalization,
+    op: &'a Normalization,
     data: &'a [f32],
     addend: Option<&'a [f32]>,
     size: usize,
@@ -50,13 +50,13 @@ impl WithSimd for NormalizedRows<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let NormalizedRows { of, data, addend, size, output } = self;
+        let NormalizedRows { op, data, addend, size, output } = self;
         for (number, output) in output.chunks_exact_mut(size).enumerate() {
             let data = &data[number * size..][..size];
             let lanes = S::F32_LANES;
             match addend {
                 None => {
-                    let row = RowStatistics::new(simd, of, data);
+                    let row = RowStatistics::new(simd, op, data);
                     let parts = data.chunks(lanes).zip(output.chunks_mut(lanes));
                     for (part, (data, output)) in parts.enumerate() {
                         store(simd, output, row.normalized(simd, part * lanes, data));
@@ -69,7 +69,7 @@ impl WithSimd for NormalizedRows<'_> {
                     for ((a, b), output) in parts.zip(output.chunks_mut(lanes)) {
                         store(simd, output, simd.add_f32s(load(simd, a), load(simd, b)));
                     }
-                    let row = RowStatistics::new(simd, of, output);
+                    let row = RowStatistics::new(simd, op, output);
                     for (part, output) in output.chunks_mut(lanes).enumerate() {
                         let numbers = row.normalized(simd, part * lanes, output);
                         store(simd, output, numbers);
@@ -82,29 +82,29 @@ impl WithSimd for NormalizedRows<'_> {
 
 /// What all elements of a row have in common.
 struct RowStatistics<'a, S: Simd> {
-    of: &'a Normalization,
+    op: &'a Normalization,
     mean: S::f32s,
     factor: S::f32s,
 }
 
 impl<S: Simd> RowStatistics<'_, S> {
     #[inline(always)]
-    fn new<'a>(simd: S, of: &'a Normalization, data: &[f32]) -> RowStatistics<'a, S> {
+    fn new<'a>(simd: S, op: &'a Normalization, data: &[f32]) -> RowStatistics<'a, S> {
         let count = data.len() as f32;
-        let mean = if of.is_centred { total::<S, false>(simd, data, 0.) / count } else { 0. };
+        let mean = if op.is_centred { total::<S, false>(simd, data, 0.) / count } else { 0. };
         let variance = total::<S, true>(simd, data, mean) / count;
-        let factor = simd.splat_f32s(1. / (variance + of.epsilon).sqrt());
-        RowStatistics { of, mean: simd.splat_f32s(mean), factor }
+        let factor = simd.splat_f32s(1. / (variance + op.epsilon).sqrt());
+        RowStatistics { op, mean: simd.splat_f32s(mean), factor }
     }
 
     /// A vector of numbers, or the last ones of a row, from an element on.
     #[inline(always)]
     fn normalized(&self, simd: S, first: usize, data: &[f32]) -> S::f32s {
         let mut numbers = simd.mul_f32s(simd.sub_f32s(load(simd, data), self.mean), self.factor);
-        if let Some(scale) = &self.of.scale {
+        if let Some(scale) = &self.op.scale {
             numbers = simd.mul_f32s(numbers, load(simd, &scale[first..][..data.len()]));
         }
-        if let Some(shift) = &self.of.shift {
+        if let Some(shift) = &self.op.shift {
             numbers = simd.add_f32s(numbers, load(simd, &shift[first..][..data.len()]));
         }
         numbers
@@ -152,7 +152,7 @@ impl Normalization {
             fill_rows(output, size, cost::ELEMENT.of(data.len()), |first, output| {
                 let data = &data[first * size..];
                 let addend = addend.map(|addend| &addend[first * size..]);
-                vectors.run(NormalizedRows { of: self, data, addend, size, output });
+                vectors.run(NormalizedRows { op: self, data, addend, size, output });
                 Ok(())
             })
         };

@@ -87,6 +87,11 @@ const ROWS: usize = 512;
 /// Rows of fewer elements are reduced several at once.
 const SHORT: usize = 64;
 
+/// So many blocks of rows are reduced each for itself, if each has this many rows at least. Threads share the blocks, as rows that lie
+/// side by side are what each of them has written, and what it goes on with; nothing depends on how many threads there are.
+const BLOCKS: usize = 8;
+const ROWS_OF_BLOCK: usize = 4;
+
 /// Of each row of some data.
 struct ReduceRows<'a> {
     reducer: Reducer,
@@ -301,6 +306,9 @@ impl ReductionOfAxes {
                     Ok(())
                 });
             }
+            if size >= SHORT && count >= BLOCKS * ROWS_OF_BLOCK {
+                return self.by_blocks(data, [count, size], output);
+            }
             let of_threads = if size < SHORT { size } else { FLOATS_OF_LINE };
             fill_rows(output, of_threads, work, |first, mut output| {
                 let mut at = first * of_threads;
@@ -315,6 +323,35 @@ impl ReductionOfAxes {
             })
         };
         filled_output("ReductionOfAxes", shape, fill)
+    }
+
+    /// Of rows of so many columns: blocks of them first, and then what these gave.
+    fn by_blocks(
+        &self,
+        data: &[f32],
+        [count, size]: [usize; 2],
+        output: &mut [f32],
+    ) -> TractResult<()> {
+        let (reducer, vectors) = (self.reducer, Vectors::detect());
+        let of_block = count.div_ceil(BLOCKS);
+        let blocks = count.div_ceil(of_block);
+        let mut of_blocks = Scratch::new(output.len() * blocks);
+        fill_rows(&mut of_blocks, size, cost::ELEMENT.of(data.len()), |first, of_blocks| {
+            for (number, output) in of_blocks.chunks_exact_mut(size).enumerate() {
+                let (outer, block) = ((first + number) / blocks, (first + number) % blocks);
+                let first = block * of_block;
+                let rows = &data[(outer * count + first) * size..];
+                let count = of_block.min(count - first);
+                vectors.run(ReduceColumns { reducer, rows, size, count, output });
+            }
+            TractResult::Ok(())
+        })?;
+        for (rows, output) in
+            of_blocks.chunks_exact(blocks * size).zip(output.chunks_exact_mut(size))
+        {
+            vectors.run(ReduceColumns { reducer, rows, size, count: blocks, output });
+        }
+        Ok(())
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {

@@ -124,7 +124,7 @@ impl<'a> KeysOrValues<'a> {
     fn pack<T: Element>(
         self,
         shared: Option<&'a PackedBatchOfB<T>>,
-        of: UnpackedB,
+        unpacked: UnpackedB,
         begin: usize,
         queries: usize,
         count: usize,
@@ -133,7 +133,7 @@ impl<'a> KeysOrValues<'a> {
         let pages = match (shared, self) {
             (Some(shared), _) => return PackedKeysOrValues::Shared(shared.elements(begin)),
             (None, KeysOrValues::Tensor(elements)) => {
-                let packed = PackedB::pack_scratch(from(elements, begin), of, tile);
+                let packed = PackedB::pack_scratch(from(elements, begin), unpacked, tile);
                 return PackedKeysOrValues::Own(packed.elements, 0);
             }
             (None, KeysOrValues::Pages(pages)) => pages,

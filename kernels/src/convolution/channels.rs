@@ -188,7 +188,8 @@ impl ChannelSums<'_> {
             first_row += pixels;
         }
         let of_pixel = channels.next_multiple_of(N);
-        let bytes = window.of.input[2] * of_pixel * window.of.strides[1] * size_of::<f32>();
+        let bytes =
+            window.per_image.input[2] * of_pixel * window.per_image.strides[1] * size_of::<f32>();
         for lines in lines.chunks((BYTES_OF_LINES / bytes.max(1)).max(1)) {
             lanes.enter(ChannelsOfLines::<N>(self, lines));
         }
@@ -228,22 +229,32 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, '_
                 ($vectors:literal) => {
                     match reduction {
                         Reduction::Sum(kernels) if const { L::REPEATS } && 2 * of_group == N => {
-                            let of = GroupSum::<2>(kernels);
-                            lanes.enter(Panel::<_, N, $vectors> { rows, of, lines, first });
+                            let reduce = GroupSum::<2>(kernels);
+                            lanes.enter(Panel::<_, N, $vectors> { rows, reduce, lines, first });
                         }
                         Reduction::Sum(kernels) if const { L::REPEATS } && 4 * of_group == N => {
-                            let of = GroupSum::<4>(kernels);
-                            lanes.enter(Panel::<_, N, $vectors> { rows, of, lines, first });
+                            let reduce = GroupSum::<4>(kernels);
+                            lanes.enter(Panel::<_, N, $vectors> { rows, reduce, lines, first });
                         }
                         Reduction::Sum(kernels) => {
-                            let of = WeightedSum(kernels);
-                            lanes.enter(Panel::<_, N, $vectors> { rows, of, lines, first });
+                            let reduce = WeightedSum(kernels);
+                            lanes.enter(Panel::<_, N, $vectors> { rows, reduce, lines, first });
                         }
                         Reduction::SameSum => {
-                            lanes.enter(Panel::<_, N, $vectors> { rows, of: Sum, lines, first });
+                            lanes.enter(Panel::<_, N, $vectors> {
+                                rows,
+                                reduce: Sum,
+                                lines,
+                                first,
+                            });
                         }
                         Reduction::Max => {
-                            lanes.enter(Panel::<_, N, $vectors> { rows, of: Max, lines, first });
+                            lanes.enter(Panel::<_, N, $vectors> {
+                                rows,
+                                reduce: Max,
+                                lines,
+                                first,
+                            });
                         }
                     }
                 };
@@ -420,7 +431,7 @@ const MOST_PIXELS_MET: usize = 32;
 /// `V` vectors of channels of some lines, from a vector on.
 struct Panel<'t, 'a, 'l, R: Reduce, const N: usize, const V: usize> {
     rows: &'t mut DepthwiseRows<'a, Singles>,
-    of: R,
+    reduce: R,
     lines: &'t [LineOfPixels<'l>],
     first: usize,
 }
@@ -441,9 +452,9 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
     #[inline(always)]
     fn line<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels) {
         let window = self.rows.window;
-        let of = &window.of;
-        let (pad, size, stride) = (of.pads[2][0], of.input[2], of.strides[2]);
-        let reach = (of.kernel[2] - 1) * of.dilations[2];
+        let moves = &window.per_image;
+        let (pad, size, stride) = (moves.pads[2][0], moves.input[2], moves.strides[2]);
+        let reach = (moves.kernel[2] - 1) * moves.dilations[2];
         let start = line.met.last().map_or(0, |(_, start)| *start);
         let tile = if const { N > 8 } { 7 } else { 4 };
         let tile = if line.pixels < tile { 1 } else { tile };
@@ -487,24 +498,24 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
         let data: &[f32] = cast_slice(bytes);
         let channels = F::of_pixel::<N>(window.channels::<f32>());
         let channel = self.first * N;
-        let of = &window.of;
-        let (columns, stride, pad) = (of.kernel[2], of.strides[2], of.pads[2][0]);
+        let moves = &window.per_image;
+        let (columns, stride, pad) = (moves.kernel[2], moves.strides[2], moves.pads[2][0]);
         let begin = (line.x + pixel) * stride;
-        let weights = self.of.weights(channel, V * N).as_chunks::<N>().0.as_chunks::<V>().0;
+        let weights = self.reduce.weights(channel, V * N).as_chunks::<N>().0.as_chunks::<V>().0;
         let mut results = [self.begin(lanes); R];
-        let distance = of.dilations[2] * channels;
+        let distance = moves.dilations[2] * channels;
         // What a row of the kernel meets of each pixel, from its first column on.
         let reach = (columns - 1) * distance + V * N;
         let padding = &line.padding[channel..].as_chunks().0.as_chunks().0[0];
         // The pixels that a row of the kernel meets, from the first one on, in steps of one.
         let mut met: [&[[f32; N]; V]; MOST_PIXELS_MET] = [padding; MOST_PIXELS_MET];
-        let met_count = (R - 1) * stride + (columns - 1) * of.dilations[2] + 1;
+        let met_count = (R - 1) * stride + (columns - 1) * moves.dilations[2] + 1;
         let are_data =
-            pad.saturating_sub(begin)..met_count.min((pad + of.input[2]).saturating_sub(begin));
+            pad.saturating_sub(begin)..met_count.min((pad + moves.input[2]).saturating_sub(begin));
         for (row_of_kernel, start) in &line.met {
             // From the first pixel of the image's line to the vectors of the last one.
             let line = &data[start * channels + channel..];
-            let reach_of_line = of.input[2].saturating_sub(1) * channels + V * N;
+            let reach_of_line = moves.input[2].saturating_sub(1) * channels + V * N;
             let line = &line[..line.len().min(reach_of_line)];
             let mut rows: [&[f32]; R] = [&[]; R];
             if WHOLE {
@@ -522,7 +533,7 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
                 let mut place = column * distance;
                 if !WHOLE {
                     for row in 0..R {
-                        let pixel = row * stride + column * of.dilations[2];
+                        let pixel = row * stride + column * moves.dilations[2];
                         rows[row] = met[pixel % MOST_PIXELS_MET].as_flattened();
                     }
                     place = 0;
@@ -539,7 +550,8 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
                             let weights = weights.map(|weights| &weights[vector]);
                             let numbers = F::numbers(lanes, &numbers[vector], step);
                             let result = results[row][vector];
-                            results[row][vector] = self.of.with(lanes, result, numbers, weights);
+                            results[row][vector] =
+                                self.reduce.with(lanes, result, numbers, weights);
                         }
                     }
                 }
@@ -553,7 +565,7 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
     fn begin<L: ActivationLanes<N>>(&self, lanes: L) -> [L::Floats; V] {
         let mut begin = [lanes.splat(0.); V];
         for (vector, begin) in begin.iter_mut().enumerate() {
-            *begin = self.of.first(lanes, (self.first + vector) * N);
+            *begin = self.reduce.first(lanes, (self.first + vector) * N);
         }
         begin
     }
@@ -565,14 +577,14 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
         let data: &[f32] = cast_slice(bytes);
         let channels = F::of_pixel::<N>(window.channels::<f32>());
         let channel = self.first * N;
-        let of = &window.of;
-        let (columns, dilation, pad) = (of.kernel[2], of.dilations[2], of.pads[2][0]);
-        let begin = (line.x + pixel) * of.strides[2];
-        let weights = self.of.weights(channel, V * N).as_chunks::<N>().0.as_chunks::<V>().0;
+        let moves = &window.per_image;
+        let (columns, dilation, pad) = (moves.kernel[2], moves.dilations[2], moves.pads[2][0]);
+        let begin = (line.x + pixel) * moves.strides[2];
+        let weights = self.reduce.weights(channel, V * N).as_chunks::<N>().0.as_chunks::<V>().0;
         let mut results = self.begin(lanes);
         // The columns of the kernel that meet data.
         let first = pad.saturating_sub(begin).div_ceil(dilation).min(columns);
-        let end = (pad + of.input[2]).saturating_sub(begin).div_ceil(dilation).min(columns);
+        let end = (pad + moves.input[2]).saturating_sub(begin).div_ceil(dilation).min(columns);
         for (row_of_kernel, start) in &line.met {
             for column in first..end {
                 let x = begin + column * dilation - pad;
@@ -588,7 +600,8 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
                             // Arranged pixels have whole vectors.
                             None => lanes.load_part(numbers),
                         };
-                        results[vector] = self.of.with(lanes, results[vector], numbers, weights);
+                        results[vector] =
+                            self.reduce.with(lanes, results[vector], numbers, weights);
                     }
                 }
             }

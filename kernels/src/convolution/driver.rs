@@ -103,7 +103,7 @@ pub(crate) struct UnpackedConvolution<'a> {
     /// Whether data may be padded: with the same in all channels.
     pub takes_padding: bool,
     /// Whether a matrix unit multiplies it.
-    pub has_tiles: bool,
+    pub for_amx: bool,
 }
 
 impl UnpackedConvolution<'_> {
@@ -120,7 +120,7 @@ impl UnpackedConvolution<'_> {
             && self.spec.dilation(rank - 1) == 1
             && self.takes_padding;
         match self.of_pixel().is_multiple_of(4) {
-            _ if is_row && (self.of_pixel() < FEW_BYTES_OF_PIXEL || self.has_tiles) => {
+            _ if is_row && (self.of_pixel() < FEW_BYTES_OF_PIXEL || self.for_amx) => {
                 Reading::Padded
             }
             true => Reading::InPlace,
@@ -136,7 +136,7 @@ impl UnpackedConvolution<'_> {
         let is_one_line = kernel.iter().all(|taps| *taps == 1)
             && self.spec.strides().iter().all(|stride| *stride == 1)
             && !is_padded;
-        match self.has_tiles {
+        match self.for_amx {
             false if has_padded_copy && row <= FEW_BYTES_OF_ROW => Gathering::Always,
             true if self.group == 1 && !is_one_line => match has_padded_copy || !is_padded {
                 true => Gathering::OfNarrowImages,
@@ -180,8 +180,8 @@ impl UnpackedConvolution<'_> {
                 Cow::Owned(ordered)
             }
         };
-        let (taps, of_a_tap) = (kernel / row, row * self.of_pixel());
-        let all = UnpackedFilters { bytes: &ordered, taps, of_a_tap };
+        let (taps, bytes_of_tap) = (kernel / row, row * self.of_pixel());
+        let all = UnpackedFilters { bytes: &ordered, taps, bytes_of_tap };
         let format = format(all);
         let groups = ordered.chunks_exact(outputs * of_filter);
         let groups = groups.zip(first_sums.chunks_exact(outputs)).map(|(bytes, first_sums)| {
@@ -312,32 +312,33 @@ impl<E: ConvolutionElement> Convolution<E> {
         let ProductFilters { groups, gathering, .. } = filters;
         let packed = &groups[0];
         let of_pixel = self.bytes_of_group();
-        let (of_a_tap, count) = (window.row * of_pixel, pixels.len());
+        let (bytes_of_tap, count) = (window.row * of_pixel, pixels.len());
         let gathers = match gathering {
             Gathering::Never => false,
             Gathering::Always => true,
             Gathering::OfNarrowImages => self.is_narrow(window),
         };
-        let (bytes, addresses, of_a_tap) = if gathers {
+        let (bytes, addresses, bytes_of_tap) = if gathers {
             let starts = window.starts(pixels);
             let taps = window.taps();
             let patches = &mut buffers.patches;
-            let addresses = gather(bytes, &starts, taps, of_a_tap, &self.padding, packed, patches);
-            (&**patches, addresses, taps / packed.taps * of_a_tap)
+            let addresses =
+                gather(bytes, &starts, taps, bytes_of_tap, &self.padding, packed, patches);
+            (&**patches, addresses, taps / packed.taps * bytes_of_tap)
         } else {
-            (bytes, window.rows(pixels, packed.has_tiles()), of_a_tap)
+            (bytes, window.rows(pixels, packed.for_amx()), bytes_of_tap)
         };
         if !packed.needs_wide_data() {
             // A matrix unit reads lines by their addresses.
-            let taps = match packed.has_tiles() && addresses.lines_of_tiles().is_some() {
+            let tap_slices = match packed.for_amx() && addresses.lines_for_amx().is_some() {
                 true => vec![],
-                false => addresses.taps(|start| &bytes[start..], &self.padding),
+                false => addresses.tap_slices(|start| &bytes[start..], &self.padding),
             };
-            return Im2rowBytes { bytes, addresses, taps, pixels: count, of_a_tap };
+            return Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap };
         }
         // Channels of other groups follow a tap.
         let others = (self.group - 1) * of_pixel;
-        let reach = (of_a_tap + others).next_multiple_of(4);
+        let reach = (bytes_of_tap + others).next_multiple_of(4);
         let (first, end) = match addresses.range() {
             Some([first, last]) => (first, bytes.len().min(last + reach)),
             None => (0, 0),
@@ -346,8 +347,8 @@ impl<E: ConvolutionElement> Convolution<E> {
         wide.clear();
         wide.extend(bytes[first..end].iter().map(|code| i16::from(*code)));
         let (bytes, padding): (&[u8], _) = (cast_slice(wide), &self.widened_padding[..]);
-        let taps = addresses.taps(|start| &bytes[2 * (start - first)..], padding);
-        Im2rowBytes { bytes, addresses, taps, pixels: count, of_a_tap }
+        let tap_slices = addresses.tap_slices(|start| &bytes[2 * (start - first)..], padding);
+        Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap }
     }
 
     /// The bytes of a pixel that a group meets.
@@ -376,12 +377,12 @@ impl<E: ConvolutionElement> Convolution<E> {
             // There are none if all taps are in the padding.
             bytes: im2row.bytes.get(before..).unwrap_or(&[]),
             addresses: &im2row.addresses,
-            taps: &im2row.taps,
+            tap_slices: &im2row.tap_slices,
             before,
             rows: im2row.pixels,
             filters,
             panels,
-            steps: filters.steps_of(im2row.of_a_tap),
+            steps: filters.steps_of(im2row.bytes_of_tap),
             epilogue: &self.epilogue,
             first_channel: group * self.spec.output_channels / self.group,
             output,
@@ -455,7 +456,7 @@ impl<E: ConvolutionElement> Convolution<E> {
 /// What threads share of a depthwise convolution: so many pixels, in parts of so many times as many. Whole lines, if there are enough, as
 /// tiles do not go on in the next line: up to four parts for each thread.
 fn lines_of_parts(window: &ChannelsLastWindow, threads: usize) -> (usize, PartSize) {
-    let line = window.of.output[2].max(1);
+    let line = window.per_image.output[2].max(1);
     let lines = window.pixels() / line;
     match lines < threads {
         true => (1, PartSize::ANY),
@@ -475,11 +476,11 @@ struct Im2rowBytes<'a> {
     /// What a matrix unit reads: bytes, and where the taps are in them. Elsewhere codes may be widened, and bytes other ones.
     bytes: &'a [u8],
     addresses: Im2rowAddresses,
-    /// What each tap of each row meets ([`Im2rowAddresses::taps`]), if no matrix unit reads it by the addresses.
-    taps: Vec<&'a [u8]>,
+    /// What each tap of each row meets ([`Im2rowAddresses::tap_slices`]), if no matrix unit reads it by the addresses.
+    tap_slices: Vec<&'a [u8]>,
     pixels: usize,
     /// The bytes of a tap.
-    of_a_tap: usize,
+    bytes_of_tap: usize,
 }
 
 /// So many bytes are copied at once.
@@ -506,24 +507,24 @@ fn gather(
     bytes: &[u8],
     starts: &[usize],
     taps: usize,
-    of_a_tap: usize,
+    bytes_of_tap: usize,
     zeros: &[u8],
     filters: &PackedFilters,
     patches: &mut Aligned<u8>,
 ) -> Im2rowAddresses {
-    let (pixels, distance) = (starts.len() / taps, filters.bytes_of_a_tap());
+    let (pixels, distance) = (starts.len() / taps, filters.padded_bytes_of_tap());
     let of_a_filter = taps / filters.taps;
     patches.resize(0, pixels * filters.taps * distance + 2 * BLOCK);
     for (number, starts) in starts.chunks_exact(of_a_filter).enumerate() {
         let mut place = number * distance;
         // Those that follow each other in the image are copied at once.
-        for run in starts.chunk_by(|one, next| *one != PADDING && *next == one + of_a_tap) {
-            let count = run.len() * of_a_tap;
+        for run in starts.chunk_by(|one, next| *one != PADDING && *next == one + bytes_of_tap) {
+            let count = run.len() * bytes_of_tap;
             let from = if run[0] == PADDING { zeros } else { &bytes[run[0]..] };
             copy_blocks(from, count, &mut patches[place..]);
             place += count;
         }
     }
-    let taps = (0..filters.taps).map(|tap| tap * distance).collect();
-    Im2rowAddresses::of_one_line(0, pixels, filters.taps * distance, taps)
+    let tap_offsets = (0..filters.taps).map(|tap| tap * distance).collect();
+    Im2rowAddresses::of_one_line(0, pixels, filters.taps * distance, tap_offsets)
 }

@@ -26,14 +26,14 @@ mod window;
 pub(crate) use driver::{Convolution, ConvolutionFilters, UnpackedConvolution, is_padded};
 pub(crate) use output::OutputRows;
 pub(crate) use packed::PackedConvolution;
-pub(crate) use pools::{ChannelsLastPool, PoolOf};
+pub(crate) use pools::{ChannelsLastPool, PoolKind};
 pub(crate) use product::{
     ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, MOST_ROWS, TilePlace,
     UnpackedFilters,
 };
 pub(crate) use rows::PADDING;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use rows::{LEAST_ROWS_OF_TILES, RunOfRows, StridedLines};
+pub(crate) use rows::{LEAST_ROWS_FOR_AMX, RunOfRows, StridedLines};
 pub(crate) use singles::SinglesEpilogue;
 pub(crate) use trimmed::trimmed;
 pub(crate) use window::{ChannelsLastWindow, one_pixel, output_shape};

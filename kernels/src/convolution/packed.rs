@@ -89,7 +89,7 @@ impl PackedConvolution {
                 weights: cast_slice(weights),
                 size: size_of::<f32>(),
                 takes_padding: true,
-                has_tiles: false,
+                for_amx: false,
             };
             let first_sums: Vec<i32> =
                 bias.iter().map(|bias| bias.to_bits().cast_signed()).collect();

@@ -19,12 +19,12 @@ use pulp::bytemuck::{cast_slice, cast_slice_mut};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChannelsLastPool {
     spec: PoolSpec,
-    of: PoolOf,
+    kind: PoolKind,
 }
 
 /// What a pool makes of the elements of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PoolOf {
+pub(crate) enum PoolKind {
     Max,
     Sum,
     /// The sum, divided by the number of elements in the kernel.
@@ -36,16 +36,16 @@ pub(crate) enum PoolOf {
 impl_plain_op!(
     ChannelsLastPool,
     "ChannelsLastPool",
-    info = |op| vec![format!("{:?}, {:?}", op.of, op.spec)],
-    validation = |op| match op.of {
-        PoolOf::Max => Validation::Accurate,
+    info = |op| vec![format!("{:?}, {:?}", op.kind, op.spec)],
+    validation = |op| match op.kind {
+        PoolKind::Max => Validation::Accurate,
         _ => Validation::Rounding,
     }
 );
 
 impl ChannelsLastPool {
-    pub fn new(spec: PoolSpec, of: PoolOf) -> ChannelsLastPool {
-        ChannelsLastPool { spec, of }
+    pub fn new(spec: PoolSpec, kind: PoolKind) -> ChannelsLastPool {
+        ChannelsLastPool { spec, kind }
     }
 
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
@@ -76,17 +76,17 @@ impl ChannelsLastPool {
                     epilogue: &SinglesEpilogue::default(),
                     output: rows,
                 };
-                let reduction = match self.of {
-                    PoolOf::Max => Reduction::Max,
+                let reduction = match self.kind {
+                    PoolKind::Max => Reduction::Max,
                     _ => Reduction::SameSum,
                 };
                 ChannelSums { rows, reduction }.compute();
                 // A sum of quotients would be rounded: integers may have a mean that is one.
-                let count = |pixel: usize| match self.of {
-                    PoolOf::Mean => window.elements_met(pixel),
+                let count = |pixel: usize| match self.kind {
+                    PoolKind::Mean => window.elements_met(pixel),
                     _ => window.taps(),
                 };
-                if let PoolOf::Mean | PoolOf::MeanWithPadding = self.of {
+                if let PoolKind::Mean | PoolKind::MeanWithPadding = self.kind {
                     for (number, sums) in output.chunks_exact_mut(of_row).enumerate() {
                         let count = count(first + number) as f32;
                         let sums: &mut [f32] = cast_slice_mut(sums);

@@ -29,7 +29,7 @@ const ROWS_OF_TILE: usize = 16;
 pub(super) const MANY_WEIGHTS: usize = if cfg!(test) { 1 << 10 } else { 1 << 18 };
 
 /// About how many rows a task has, where a matrix unit multiplies.
-const MOST_ROWS_OF_TILES: usize = 128;
+const MOST_ROWS_FOR_AMX: usize = 128;
 
 /// The elements of a convolution.
 pub(crate) trait ConvolutionElement:
@@ -132,7 +132,7 @@ pub(crate) struct FilterFormat {
     /// The rows and the vectors of a tile of sums. A panel has as many vectors, or fewer.
     pub tile: [usize; 2],
     /// Whether a matrix unit multiplies them, in tiles of 16 steps. The other tile then is for the few rows that these do not take.
-    pub has_tiles: bool,
+    pub for_amx: bool,
 }
 
 impl FilterFormat {
@@ -151,7 +151,7 @@ impl FilterFormat {
 pub(crate) struct UnpackedFilters<'a> {
     pub bytes: &'a [i8],
     pub taps: usize,
-    pub of_a_tap: usize,
+    pub bytes_of_tap: usize,
 }
 
 impl PackedFilters {
@@ -162,11 +162,11 @@ impl PackedFilters {
         mut first_sums: Vec<i32>,
     ) -> PackedFilters {
         let instructions = Instructions::detect();
-        let FilterFormat { bytes_of_step, has_tiles, .. } = format;
-        let steps_of_tile = if has_tiles { 16 } else { 1 };
-        let UnpackedFilters { bytes, taps, of_a_tap } = weights;
+        let FilterFormat { bytes_of_step, for_amx, .. } = format;
+        let steps_of_tile = if for_amx { 16 } else { 1 };
+        let UnpackedFilters { bytes, taps, bytes_of_tap } = weights;
         let outputs = first_sums.len();
-        let padded_steps = of_a_tap.div_ceil(bytes_of_step).next_multiple_of(steps_of_tile);
+        let padded_steps = bytes_of_tap.div_ceil(bytes_of_step).next_multiple_of(steps_of_tile);
         let vectors = outputs.div_ceil(instructions.lanes());
         let columns = vectors * instructions.lanes();
         let of_a_sum = taps * padded_steps * bytes_of_step;
@@ -177,9 +177,9 @@ impl PackedFilters {
             let first = begin_of(panel);
             let lanes = begin_of(panel + 1) - first;
             let packed = &mut weights[first * of_a_sum..][..lanes * of_a_sum];
-            let filters = bytes.chunks_exact(taps * of_a_tap).skip(first).take(lanes);
+            let filters = bytes.chunks_exact(taps * bytes_of_tap).skip(first).take(lanes);
             for (lane, filter) in filters.enumerate() {
-                for (tap, bytes) in filter.chunks_exact(of_a_tap).enumerate() {
+                for (tap, bytes) in filter.chunks_exact(bytes_of_tap).enumerate() {
                     for (step, bytes) in bytes.chunks(bytes_of_step).enumerate() {
                         let step = tap * padded_steps + step;
                         let place = (step * lanes + lane) * bytes_of_step;
@@ -210,19 +210,19 @@ impl PackedFilters {
     }
 
     /// Whether a matrix unit multiplies them.
-    pub fn has_tiles(&self) -> bool {
-        self.format.has_tiles
+    pub fn for_amx(&self) -> bool {
+        self.format.for_amx
     }
 
     /// How many bytes a tap has in rows that are copied, with those that fill it up.
-    pub fn bytes_of_a_tap(&self) -> usize {
+    pub fn padded_bytes_of_tap(&self) -> usize {
         self.padded_steps * self.format.bytes_of_step
     }
 
     /// How many rows a task has of so many. With tiles, their codes may leave the first-level cache.
     pub fn rows_of_task(&self, rows: usize) -> usize {
-        if self.format.has_tiles {
-            let tasks = rows.div_ceil(MOST_ROWS_OF_TILES).max(1);
+        if self.format.for_amx {
+            let tasks = rows.div_ceil(MOST_ROWS_FOR_AMX).max(1);
             return rows.div_ceil(tasks).next_multiple_of(ROWS_OF_TILE).max(ROWS_OF_TILE);
         }
         // All have about as many: a task of few would read all weights for these.
@@ -232,15 +232,15 @@ impl PackedFilters {
 
     /// The parts in which threads share rows. The weights are read for each part: many parts of a tile or two would gain little.
     pub fn part_size(&self) -> PartSize {
-        match self.format.has_tiles {
-            true => PartSize { least: MOST_ROWS_OF_TILES, multiple: 1 },
+        match self.format.for_amx {
+            true => PartSize { least: MOST_ROWS_FOR_AMX, multiple: 1 },
             false => PartSize { least: MOST_ROWS / 2, multiple: self.format.tile[0] },
         }
     }
 
     /// How many steps a tap of so many bytes has, without any that fill it up.
-    pub fn steps_of(&self, of_a_tap: usize) -> usize {
-        of_a_tap.div_ceil(self.format.bytes_of_step)
+    pub fn steps_of(&self, bytes_of_tap: usize) -> usize {
+        bytes_of_tap.div_ceil(self.format.bytes_of_step)
     }
 
     pub fn panels(&self) -> usize {
@@ -264,9 +264,9 @@ impl PackedFilters {
     }
 
     /// The bytes of a tap of the widest panel.
-    fn most_bytes_of_a_tap(&self) -> usize {
+    fn most_bytes_of_tap(&self) -> usize {
         let vectors = self.vectors.div_ceil(self.panels);
-        self.bytes_of_a_tap() * vectors * self.instructions.lanes()
+        self.padded_bytes_of_tap() * vectors * self.instructions.lanes()
     }
 }
 
@@ -283,8 +283,8 @@ pub(crate) struct GemmTask<'a, E: ConvolutionElement> {
     pub bytes: &'a [u8],
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX is one"))]
     pub addresses: &'a Im2rowAddresses,
-    /// For vectors: what each tap of each row meets, of all groups ([`Im2rowAddresses::taps`]). Codes have two bytes if they are widened.
-    pub taps: &'a [&'a [u8]],
+    /// For vectors: what each tap of each row meets, of all groups ([`Im2rowAddresses::tap_slices`]). Codes have two bytes if they are widened.
+    pub tap_slices: &'a [&'a [u8]],
     /// The bytes of a tap that belong to groups before this one.
     pub before: usize,
     pub rows: usize,
@@ -345,15 +345,15 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
         let met: Vec<&[u8]> =
             taps.clone().map(|tap| &self.bytes[lines.start(row, tap)..]).collect();
         let mut task = GemmTask {
-            taps: &met,
+            tap_slices: &met,
             before: 0,
             rows: 1,
             panels: self.panels.clone(),
             output: self.output.skip_rows(row),
             ..*self
         };
-        let of = TapsOfPanel { panel, taps, ahead: Ahead::default() };
-        task.taps_on::<L, W, N, 1>(lanes, 0, &of, &mut []);
+        let pass = TapsOfPanel { panel, taps, ahead: Ahead::default() };
+        task.taps_on::<L, W, N, 1>(lanes, 0, &pass, &mut []);
     }
 
     /// Computes some taps of a tile of `R` rows. `sums` are those of all rows after the taps before, unless these are all.
@@ -362,24 +362,24 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
         &mut self,
         lanes: L,
         first: usize,
-        of: &TapsOfPanel,
+        pass: &TapsOfPanel,
         sums: &mut [L::Sums],
     ) {
         let task = self;
-        match task.vectors(of.panel) {
+        match task.vectors(pass.panel) {
             3 if const { N > 8 } => {
-                lanes.enter(DotTile::<E, L::Sums, W, N, R, 3> { task, first, of, sums });
+                lanes.enter(DotTile::<E, L::Sums, W, N, R, 3> { task, first, pass, sums });
             }
-            2 => lanes.enter(DotTile::<E, L::Sums, W, N, R, 2> { task, first, of, sums }),
-            _ => lanes.enter(DotTile::<E, L::Sums, W, N, R, 1> { task, first, of, sums }),
+            2 => lanes.enter(DotTile::<E, L::Sums, W, N, R, 2> { task, first, pass, sums }),
+            _ => lanes.enter(DotTile::<E, L::Sums, W, N, R, 1> { task, first, pass, sums }),
         }
     }
 
     /// How many taps meet all rows before the next ones.
     fn taps_of_pass(&self) -> usize {
         let taps = self.filters.taps;
-        let of_a_tap = self.filters.most_bytes_of_a_tap();
-        let blocks = (taps * of_a_tap).div_ceil(BYTES_OF_PANEL).max(1);
+        let bytes_of_tap = self.filters.most_bytes_of_tap();
+        let blocks = (taps * bytes_of_tap).div_ceil(BYTES_OF_PANEL).max(1);
         taps.div_ceil(blocks).max(1)
     }
 
@@ -411,7 +411,7 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
         steps: usize,
     ) -> [&'a [[u8; 4]]; R] {
         let mut rows: [&[[u8; 4]]; R] = [&[]; R];
-        let taps = self.taps[tap * self.rows + first..].first_chunk::<R>();
+        let taps = self.tap_slices[tap * self.rows + first..].first_chunk::<R>();
         // In a loop of its own, the compiler knows that all rows are `steps` long.
         for (row, bytes) in rows.iter_mut().zip(taps.into_iter().flatten()) {
             *row = &bytes[self.before..][..4 * steps].as_chunks().0[..steps];
@@ -428,11 +428,11 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
         let lanes = self.filters.vectors_of(panel);
         let [before, lanes] =
             [lanes.start, lanes.len()].map(|vectors| vectors * self.filters.instructions.lanes());
-        let of_a_lane = self.filters.bytes_of_a_tap();
-        let of_a_tap = lanes * of_a_lane;
-        let next = before * self.filters.taps * of_a_lane + tap * of_a_tap;
+        let of_a_lane = self.filters.padded_bytes_of_tap();
+        let bytes_of_tap = lanes * of_a_lane;
+        let next = before * self.filters.taps * of_a_lane + tap * bytes_of_tap;
         let next = self.filters.weights.get(next..).unwrap_or(&[]);
-        let weights = &next[..next.len().min(taps.len() * of_a_tap)];
+        let weights = &next[..next.len().min(taps.len() * bytes_of_tap)];
         let of_row = (weights.len() / LINE).div_ceil(self.rows.max(1));
         let blocks = taps.len() * self.steps.div_ceil(BLOCK);
         Ahead { weights, of_row, of_block: of_row.div_ceil(blocks.max(1)) }
@@ -466,14 +466,18 @@ impl<L: Dot<E, W, N>, E: ConvolutionElement, const W: usize, const N: usize> On<
                 let sums = &mut sums[number * of_panel..][..of_panel];
                 let taps = tap..taps.min(tap + of_pass);
                 let ahead = task.ahead(panel, &taps);
-                let of = &TapsOfPanel { panel, taps, ahead };
+                let pass = &TapsOfPanel { panel, taps, ahead };
                 for (first, rows) in row_panels(0..task.rows, tile_rows) {
                     match rows {
-                        8 if const { N > 8 } => task.taps_on::<L, W, N, 8>(lanes, first, of, sums),
-                        6 if const { N == 8 } => task.taps_on::<L, W, N, 6>(lanes, first, of, sums),
-                        4 => task.taps_on::<L, W, N, 4>(lanes, first, of, sums),
-                        2 => task.taps_on::<L, W, N, 2>(lanes, first, of, sums),
-                        _ => task.taps_on::<L, W, N, 1>(lanes, first, of, sums),
+                        8 if const { N > 8 } => {
+                            task.taps_on::<L, W, N, 8>(lanes, first, pass, sums)
+                        }
+                        6 if const { N == 8 } => {
+                            task.taps_on::<L, W, N, 6>(lanes, first, pass, sums)
+                        }
+                        4 => task.taps_on::<L, W, N, 4>(lanes, first, pass, sums),
+                        2 => task.taps_on::<L, W, N, 2>(lanes, first, pass, sums),
+                        _ => task.taps_on::<L, W, N, 1>(lanes, first, pass, sums),
                     }
                 }
             }
@@ -495,7 +499,7 @@ struct DotTile<
     task: &'t mut GemmTask<'a, E>,
     /// The first row.
     first: usize,
-    of: &'t TapsOfPanel<'t>,
+    pass: &'t TapsOfPanel<'t>,
     /// Of each row, the sums of the taps before these, if these are not all.
     sums: &'t mut [S],
 }
@@ -507,7 +511,7 @@ where
 {
     #[inline(always)]
     fn run(self, lanes: L) {
-        let DotTile { task, first, of: TapsOfPanel { panel, taps, ahead }, sums: kept } = self;
+        let DotTile { task, first, pass: TapsOfPanel { panel, taps, ahead }, sums: kept } = self;
         let padded_steps = task.filters.padded_steps;
         let (weights, first_sums) = task.panel::<W, N, V>(*panel);
         let mut begin = [lanes.first(&first_sums[0]); V];

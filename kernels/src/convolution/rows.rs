@@ -4,7 +4,7 @@
 pub(crate) const PADDING: usize = usize::MAX;
 
 /// Fewer rows are multiplied in vectors, also where the processor has a matrix unit.
-pub(crate) const LEAST_ROWS_OF_TILES: usize = 3;
+pub(crate) const LEAST_ROWS_FOR_AMX: usize = 3;
 
 /// The im2row addresses of some rows: where each tap begins.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct StridedLines {
     /// How far a row begins behind the one before it.
     pub distance: usize,
     /// Where each tap begins, from the begin of its row on.
-    pub taps: Vec<usize>,
+    pub tap_offsets: Vec<usize>,
     /// Where the first row of each line begins, in ascending order.
     pub lines: Vec<RunOfRows>,
 }
@@ -43,7 +43,7 @@ impl StridedLines {
     pub fn start(&self, mut row: usize, tap: usize) -> usize {
         for line in &self.lines {
             if row < line.rows {
-                return line.start + row * self.distance + self.taps[tap];
+                return line.start + row * self.distance + self.tap_offsets[tap];
             }
             row -= line.rows;
         }
@@ -70,25 +70,29 @@ impl Im2rowAddresses {
         start: usize,
         rows: usize,
         distance: usize,
-        taps: Vec<usize>,
+        tap_offsets: Vec<usize>,
     ) -> Im2rowAddresses {
         let lines = vec![RunOfRows { start, rows }];
-        Im2rowAddresses::Strided(StridedLines { distance, taps, lines })
+        Im2rowAddresses::Strided(StridedLines { distance, tap_offsets, lines })
     }
 
     /// The lines whose rows a matrix unit multiplies, if there are enough for one.
-    pub fn lines_of_tiles(&self) -> Option<&StridedLines> {
+    pub fn lines_for_amx(&self) -> Option<&StridedLines> {
         match self {
             Im2rowAddresses::Strided(lines) => {
                 let rows: usize = lines.lines.iter().map(|line| line.rows).sum();
-                (rows >= LEAST_ROWS_OF_TILES && lines.distance > 0).then_some(lines)
+                (rows >= LEAST_ROWS_FOR_AMX && lines.distance > 0).then_some(lines)
             }
             Im2rowAddresses::Each { .. } => None,
         }
     }
 
     /// What the taps of all rows meet: those of the first tap, then those of the next one. `at` is what begins at an address.
-    pub fn taps<'b>(&self, at: impl Fn(usize) -> &'b [u8], padding: &'b [u8]) -> Vec<&'b [u8]> {
+    pub fn tap_slices<'b>(
+        &self,
+        at: impl Fn(usize) -> &'b [u8],
+        padding: &'b [u8],
+    ) -> Vec<&'b [u8]> {
         let mut all = vec![];
         match self {
             Im2rowAddresses::Each { distance, runs } => {
@@ -100,9 +104,9 @@ impl Im2rowAddresses {
                     }
                 }
             }
-            Im2rowAddresses::Strided(StridedLines { distance, taps, lines }) => {
-                all.reserve(taps.len() * lines.iter().map(|line| line.rows).sum::<usize>());
-                for tap in taps {
+            Im2rowAddresses::Strided(StridedLines { distance, tap_offsets, lines }) => {
+                all.reserve(tap_offsets.len() * lines.iter().map(|line| line.rows).sum::<usize>());
+                for tap in tap_offsets {
                     for line in lines {
                         all.extend(line.starts(*distance).map(|start| at(start + tap)));
                     }
@@ -120,9 +124,9 @@ impl Im2rowAddresses {
                 let ranges = runs.filter_map(|run| run.range(*distance));
                 ranges.reduce(|[first, last], [start, end]| [first.min(start), last.max(end)])
             }
-            Im2rowAddresses::Strided(StridedLines { distance, taps, lines }) => {
+            Im2rowAddresses::Strided(StridedLines { distance, tap_offsets, lines }) => {
                 let [_, last] = lines.last()?.range(*distance)?;
-                Some([lines[0].start, last + taps.last()?])
+                Some([lines[0].start, last + tap_offsets.last()?])
             }
         }
     }

@@ -71,7 +71,7 @@ impl Instructions {
             #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
             Instructions::Simd128(_) => [4, 1],
         };
-        FilterFormat { bytes_of_step: 4, tile, has_tiles: false }
+        FilterFormat { bytes_of_step: 4, tile, for_amx: false }
     }
 }
 

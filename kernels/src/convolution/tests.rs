@@ -6,7 +6,7 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
-use super::{ChannelsLastPool, PackedConvolution, PoolOf, SinglesEpilogue, trimmed};
+use super::{ChannelsLastPool, PackedConvolution, PoolKind, SinglesEpilogue, trimmed};
 use crate::product::activation::Activation;
 use crate::product::tests::{integers, with_all_vectors};
 
@@ -216,7 +216,7 @@ proptest! {
         let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
         let image: usize = sizes.iter().product();
         let data = integers(batch * channels * image);
-        for of in [PoolOf::Max, PoolOf::Sum, PoolOf::Mean, PoolOf::MeanWithPadding] {
+        for of in [PoolKind::Max, PoolKind::Sum, PoolKind::Mean, PoolKind::MeanWithPadding] {
             let expected: Vec<f32> = (0..batch * channels)
                 .flat_map(|channel| {
                     let image = &data[channel * image..][..image];
@@ -224,10 +224,10 @@ proptest! {
                         let elements = window.iter().flatten().map(|at| image[*at]);
                         let count = elements.clone().count() as f32;
                         match of {
-                            PoolOf::Max => elements.fold(f32::MIN, f32::max),
-                            PoolOf::Sum => elements.sum(),
-                            PoolOf::Mean => elements.sum::<f32>() / count,
-                            PoolOf::MeanWithPadding => elements.sum::<f32>() / window.len() as f32,
+                            PoolKind::Max => elements.fold(f32::MIN, f32::max),
+                            PoolKind::Sum => elements.sum(),
+                            PoolKind::Mean => elements.sum::<f32>() / count,
+                            PoolKind::MeanWithPadding => elements.sum::<f32>() / window.len() as f32,
                         }
                     })
                 })
@@ -238,7 +238,7 @@ proptest! {
             let check = || {
                 let op = ChannelsLastPool::new(spec(&axes, channels, channels), of);
                 let found = run(&op, &[&data]).unwrap();
-                let exactly = matches!(of, PoolOf::Max | PoolOf::Sum);
+                let exactly = matches!(of, PoolKind::Max | PoolKind::Sum);
                 let how = if exactly { Approximation::Exact } else { Approximation::Approximate };
                 found.close_enough(&expected, how).unwrap();
             };
@@ -254,7 +254,7 @@ fn means_of_integers_that_are_integers() -> TractResult<()> {
     let axis = Axis { size: 40, kernel: 3, stride: 1, dilation: 1, begin: 0, end: 0 };
     let data = integers(40 * 40).iter().map(|it| 9. * it).collect::<Vec<f32>>();
     let data = Tensor::from_shape(&[1, 40, 40, 1], &data)?;
-    for of in [PoolOf::Mean, PoolOf::MeanWithPadding] {
+    for of in [PoolKind::Mean, PoolKind::MeanWithPadding] {
         let op = ChannelsLastPool::new(spec(&[axis.clone(), axis.clone()], 1, 1), of);
         let check = || {
             let found = run(&op, &[&data]).unwrap();

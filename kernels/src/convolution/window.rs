@@ -19,7 +19,7 @@ pub(crate) struct ChannelsLastWindow {
     /// The bytes of a pixel.
     of_pixel: usize,
     /// How it moves over one of them.
-    pub of: Window,
+    pub per_image: Window,
     /// How many pixels of a row a tap has.
     pub row: usize,
 }
@@ -82,19 +82,20 @@ impl ChannelsLastWindow {
         let (batch, sizes) = shape[..shape.len() - 1].split_at(shape.len() - 1 - rank);
         let images = volume(batch).context("the data is too large")?;
         let of_pixel = channels.checked_mul(size).context("the data is too large")?;
-        let window = ChannelsLastWindow { images, of_pixel, of: Window::new(spec, sizes)?, row: 1 };
-        let outputs = &window.of.output[3 - rank..];
+        let window =
+            ChannelsLastWindow { images, of_pixel, per_image: Window::new(spec, sizes)?, row: 1 };
+        let outputs = &window.per_image.output[3 - rank..];
         let shape = [batch, outputs, &[spec.output_channels]].concat();
         Ok((window, shape.into()))
     }
 
     pub fn taps(&self) -> usize {
-        self.of.taps()
+        self.per_image.taps()
     }
 
     /// The pixels of the output, of all images.
     pub fn pixels(&self) -> usize {
-        self.images * self.of.pixels()
+        self.images * self.per_image.pixels()
     }
 
     /// The elements of a pixel, of this type.
@@ -106,9 +107,9 @@ impl ChannelsLastWindow {
     pub fn elements_met(&self, pixel: usize) -> usize {
         let (mut rest, mut count) = (pixel, 1);
         for axis in (0..3).rev() {
-            let first = rest % self.of.output[axis] * self.of.strides[axis];
-            rest /= self.of.output[axis];
-            count *= (0..self.of.kernel[axis])
+            let first = rest % self.per_image.output[axis] * self.per_image.strides[axis];
+            rest /= self.per_image.output[axis];
+            count *= (0..self.per_image.kernel[axis])
                 .filter(|tap| self.at(axis, first, *tap).is_some())
                 .count();
         }
@@ -118,15 +119,15 @@ impl ChannelsLastWindow {
     /// For each pixel of the output, how many rows a product has that are at equal distances: those of the pixels of a line, of
     /// tiles of 16, or those of all lines and between them.
     pub fn rows_per_pixel(&self) -> f32 {
-        let pixels = self.of.output[2].max(1);
-        let line = self.of.input[2] * self.of.strides[1] / self.of.strides[2];
+        let pixels = self.per_image.output[2].max(1);
+        let line = self.per_image.input[2] * self.per_image.strides[1] / self.per_image.strides[2];
         line.min(pixels.next_multiple_of(16)).max(pixels) as f32 / pixels as f32
     }
 
     /// The line of the output that a pixel is in, which one it is there, and how many follow from it on.
     pub fn line(&self, pixel: usize) -> [usize; 3] {
-        let x = pixel % self.of.output[2];
-        [pixel / self.of.output[2], x, self.of.output[2] - x]
+        let x = pixel % self.per_image.output[2];
+        [pixel / self.per_image.output[2], x, self.per_image.output[2] - x]
     }
 
     /// The lines of the output that some pixels are in, and which pixels of each.
@@ -146,15 +147,15 @@ impl ChannelsLastWindow {
     pub fn pad(&mut self, operator: &str, bytes: &[u8], zero: u8) -> TractResult<Tensor> {
         let of_pixel = self.of_pixel;
         let sizes: [usize; 3] = std::array::from_fn(|axis| {
-            self.of.pads[axis][0] + self.of.input[axis] + self.of.pads[axis][1]
+            self.per_image.pads[axis][0] + self.per_image.input[axis] + self.per_image.pads[axis][1]
         });
         let count = volume(&sizes)
             .and_then(|it| it.checked_mul(self.images)?.checked_mul(of_pixel))
             // The last step of the last tap may reach beyond the images.
             .and_then(|it| it.checked_add(4))
             .context("the data is too large")?;
-        let (line, width) = (sizes[2] * of_pixel, self.of.input[2] * of_pixel);
-        let before = self.of.pads[2][0] * of_pixel;
+        let (line, width) = (sizes[2] * of_pixel, self.per_image.input[2] * of_pixel);
+        let before = self.per_image.pads[2][0] * of_pixel;
         let padded = filled_output(operator, &[count], |places: &mut [u8]| {
             let (lines, rest) = places.split_at_mut(count - 4);
             rest.fill(zero);
@@ -169,7 +170,7 @@ impl ChannelsLastWindow {
                         places.fill(zero);
                         continue;
                     };
-                    let from = (image * self.of.input[0] + z) * self.of.input[1] + y;
+                    let from = (image * self.per_image.input[0] + z) * self.per_image.input[1] + y;
                     let (left, rest) = places.split_at_mut(before);
                     let (taken, right) = rest.split_at_mut(width);
                     left.fill(zero);
@@ -179,8 +180,8 @@ impl ChannelsLastWindow {
                 Ok(())
             })
         })?;
-        (self.of.input, self.of.pads) = (sizes, [[0; 2]; 3]);
-        (self.row, self.of.kernel[2]) = (self.of.kernel[2], 1);
+        (self.per_image.input, self.per_image.pads) = (sizes, [[0; 2]; 3]);
+        (self.row, self.per_image.kernel[2]) = (self.per_image.kernel[2], 1);
         Ok(padded)
     }
 
@@ -188,8 +189,9 @@ impl ChannelsLastWindow {
     /// padding, or if each pixel is made of itself.
     pub fn rows(&self, pixels: Range<usize>, are_strided: bool) -> Im2rowAddresses {
         let of_pixel = self.of_pixel;
-        let is_padded = self.of.pads != [[0; 2]; 3];
-        let are_whole = self.of.strides == [1; 3] && self.of.input == self.of.output;
+        let is_padded = self.per_image.pads != [[0; 2]; 3];
+        let are_whole =
+            self.per_image.strides == [1; 3] && self.per_image.input == self.per_image.output;
         if self.taps() == 1 && are_whole && !is_padded {
             // Each pixel is made of itself.
             return Im2rowAddresses::of_one_line(
@@ -202,8 +204,8 @@ impl ChannelsLastWindow {
         if is_padded || !are_strided || pixels.is_empty() {
             return self.runs(pixels);
         }
-        let distance = self.of.strides[2] * of_pixel;
-        let taps = self.starts(0..1);
+        let distance = self.per_image.strides[2] * of_pixel;
+        let tap_offsets = self.starts(0..1);
         let (mut lines, mut of_line) = (vec![], vec![]);
         for (line, pixels) in self.lines_of(pixels) {
             self.lines(line, &mut of_line);
@@ -211,13 +213,14 @@ impl ChannelsLastWindow {
             let start = self.start(first, 0) + pixels.start * distance;
             lines.push(RunOfRows { start, rows: pixels.len() });
         }
-        Im2rowAddresses::Strided(StridedLines { distance, taps, lines })
+        Im2rowAddresses::Strided(StridedLines { distance, tap_offsets, lines })
     }
 
     /// Where the taps of some pixels of the output begin in the images: one tap after the other, those of each line of the output.
     fn runs(&self, pixels: Range<usize>) -> Im2rowAddresses {
-        let [pad, _] = self.of.pads[2];
-        let (stride, dilation, size) = (self.of.strides[2], self.of.dilations[2], self.of.input[2]);
+        let [pad, _] = self.per_image.pads[2];
+        let (stride, dilation, size) =
+            (self.per_image.strides[2], self.per_image.dilations[2], self.per_image.input[2]);
         let with_lines = |(line, pixels)| {
             let mut of_line = vec![];
             self.lines(line, &mut of_line);
@@ -230,8 +233,8 @@ impl ChannelsLastWindow {
                 runs.push(RunOfRows { start, rows: rows.len() });
             }
         };
-        for line_of_kernel in 0..self.of.kernel[0] * self.of.kernel[1] {
-            for column in 0..self.of.kernel[2] {
+        for line_of_kernel in 0..self.per_image.kernel[0] * self.per_image.kernel[1] {
+            for column in 0..self.per_image.kernel[2] {
                 let reach = column * dilation;
                 for (pixels, of_line) in &lines {
                     // Pixels from this one on meet data, up to that one.
@@ -256,22 +259,25 @@ impl ChannelsLastWindow {
     /// For each of some pixels of the output, where each tap begins in the images, or [`PADDING`].
     pub fn starts(&self, pixels: Range<usize>) -> Vec<usize> {
         let mut starts = Vec::with_capacity(pixels.len() * self.taps());
-        let reach = (self.of.kernel[2] - 1) * self.of.dilations[2];
+        let reach = (self.per_image.kernel[2] - 1) * self.per_image.dilations[2];
         let (mut row, mut lines, mut first) = (usize::MAX, vec![], vec![]);
         for pixel in pixels {
-            let x = pixel % self.of.output[2] * self.of.strides[2];
-            if pixel / self.of.output[2] != row {
-                row = pixel / self.of.output[2];
+            let x = pixel % self.per_image.output[2] * self.per_image.strides[2];
+            if pixel / self.per_image.output[2] != row {
+                row = pixel / self.per_image.output[2];
                 self.lines(row, &mut lines);
                 // Of a pixel whose taps begin with the first one of a line.
                 first.clear();
                 first.extend(lines.iter().flat_map(|line| {
                     let tap = |tap| line.map_or(PADDING, |line| self.start(line, tap));
-                    (0..self.of.kernel[2]).map(move |number| tap(number * self.of.dilations[2]))
+                    (0..self.per_image.kernel[2])
+                        .map(move |number| tap(number * self.per_image.dilations[2]))
                 }));
             }
-            if x >= self.of.pads[2][0] && x + reach - self.of.pads[2][0] < self.of.input[2] {
-                let moved = (x - self.of.pads[2][0]) * self.of_pixel;
+            if x >= self.per_image.pads[2][0]
+                && x + reach - self.per_image.pads[2][0] < self.per_image.input[2]
+            {
+                let moved = (x - self.per_image.pads[2][0]) * self.of_pixel;
                 let start = |first: &usize| match *first {
                     PADDING => PADDING,
                     first => first + moved,
@@ -280,7 +286,7 @@ impl ChannelsLastWindow {
                 continue;
             }
             for line in &lines {
-                starts.extend((0..self.of.kernel[2]).map(|tap| {
+                starts.extend((0..self.per_image.kernel[2]).map(|tap| {
                     let at = line.zip(self.at(2, x, tap));
                     at.map_or(PADDING, |(line, x)| self.start(line, x))
                 }));
@@ -297,21 +303,29 @@ impl ChannelsLastWindow {
     /// Where a tap is along an axis, if it is in the image: of the window that begins `first` pixels from that of the first
     /// pixel.
     fn at(&self, axis: usize, first: usize, tap: usize) -> Option<usize> {
-        let padded = first + tap * self.of.dilations[axis];
-        padded.checked_sub(self.of.pads[axis][0]).filter(|at| *at < self.of.input[axis])
+        let padded = first + tap * self.per_image.dilations[axis];
+        padded
+            .checked_sub(self.per_image.pads[axis][0])
+            .filter(|at| *at < self.per_image.input[axis])
     }
 
     /// For each line of the kernel, with which pixel the line of the images begins that it meets in a row of the output, if it
     /// meets one.
     pub fn lines(&self, row: usize, lines: &mut Vec<Option<usize>>) {
-        let (rest, y) = (row / self.of.output[1], row % self.of.output[1] * self.of.strides[1]);
-        let (image, z) = (rest / self.of.output[0], rest % self.of.output[0] * self.of.strides[0]);
+        let (rest, y) = (
+            row / self.per_image.output[1],
+            row % self.per_image.output[1] * self.per_image.strides[1],
+        );
+        let (image, z) = (
+            rest / self.per_image.output[0],
+            rest % self.per_image.output[0] * self.per_image.strides[0],
+        );
         lines.clear();
-        for z_tap in 0..self.of.kernel[0] {
-            let z = self.at(0, z, z_tap).map(|z| image * self.of.input[0] + z);
-            lines.extend((0..self.of.kernel[1]).map(|y_tap| {
+        for z_tap in 0..self.per_image.kernel[0] {
+            let z = self.at(0, z, z_tap).map(|z| image * self.per_image.input[0] + z);
+            lines.extend((0..self.per_image.kernel[1]).map(|y_tap| {
                 let (z, y) = z.zip(self.at(1, y, y_tap))?;
-                Some((z * self.of.input[1] + y) * self.of.input[2])
+                Some((z * self.per_image.input[1] + y) * self.per_image.input[2])
             }));
         }
     }

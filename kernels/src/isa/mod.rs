@@ -195,7 +195,7 @@ impl Instructions {
     }
 
     /// Whether there are tiles of bytes (AMX). Products of them are fast where rows have equal distances.
-    pub fn has_tiles(self) -> bool {
+    pub fn has_amx(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
             Instructions::Amx(_) => true,

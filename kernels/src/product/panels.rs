@@ -260,8 +260,8 @@ impl UnpackedB {
 
 impl<T: Element> PackedB<Scratch<T>> {
     /// For a while.
-    pub fn pack_scratch(matrix: &[f32], of: UnpackedB, tile: Tile) -> PackedB<Scratch<T>> {
-        PackedB::filled(Scratch::of(of.packed_size::<T>(tile)), matrix, of, tile)
+    pub fn pack_scratch(matrix: &[f32], unpacked: UnpackedB, tile: Tile) -> PackedB<Scratch<T>> {
+        PackedB::filled(Scratch::of(unpacked.packed_size::<T>(tile)), matrix, unpacked, tile)
     }
 }
 
@@ -278,18 +278,18 @@ impl<T: Element> PackedBatchOfB<T> {
     pub fn pack_scratch(
         matrices: &[f32],
         mut begins: Vec<usize>,
-        of: UnpackedB,
+        unpacked: UnpackedB,
         tile: Tile,
     ) -> PackedBatchOfB<T> {
         begins.sort_unstable();
         begins.dedup();
-        let size = of.packed_size::<T>(tile);
+        let size = unpacked.packed_size::<T>(tile);
         let mut packed = Scratch::of(begins.len() * size);
         let work = cost::PACKED.of(packed.len());
         let Ok(()) = fill_rows(&mut packed, size.max(1), work, |first, packed: &mut [T]| {
             let factors = packed.chunks_mut(size.max(1));
             for (elements, begin) in factors.zip(&begins[first..]) {
-                PackedB::filled(elements, &matrices[*begin..], of, tile);
+                PackedB::filled(elements, &matrices[*begin..], unpacked, tile);
             }
             Ok::<(), Infallible>(())
         });
@@ -320,16 +320,16 @@ impl<T: Element> PackedB<Aligned<T>> {
     ) -> PackedB<Aligned<T>> {
         assert_eq!(matrix.len(), depth * columns);
         let stride = if transposed { depth } else { columns };
-        let of = UnpackedB { depth, columns, stride, is_transposed: transposed };
-        let elements = Aligned::new(T::default(), of.packed_size::<T>(tile));
-        PackedB::filled(elements, matrix, of, tile)
+        let unpacked = UnpackedB { depth, columns, stride, is_transposed: transposed };
+        let elements = Aligned::new(T::default(), unpacked.packed_size::<T>(tile));
+        PackedB::filled(elements, matrix, unpacked, tile)
     }
 }
 
 impl<T: Element, E: DerefMut<Target = [T]>> PackedB<E> {
     /// With these elements, to which the matrix is packed.
-    fn filled(elements: E, matrix: &[f32], of: UnpackedB, tile: Tile) -> PackedB<E> {
-        let UnpackedB { depth: all_steps, columns, stride, is_transposed } = of;
+    fn filled(elements: E, matrix: &[f32], unpacked: UnpackedB, tile: Tile) -> PackedB<E> {
+        let UnpackedB { depth: all_steps, columns, stride, is_transposed } = unpacked;
         let mut packed = PackedB { depth: T::count(all_steps), columns, elements };
         for (first, panel) in packed.panels(tile) {
             let width = (columns - first).min(tile.columns);

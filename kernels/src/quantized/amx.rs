@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::finish::TileSums;
 use super::vectors::Codes;
-use crate::convolution::{GemmTask, LEAST_ROWS_OF_TILES, RunOfRows, StridedLines, TilePlace};
+use crate::convolution::{GemmTask, LEAST_ROWS_FOR_AMX, RunOfRows, StridedLines, TilePlace};
 use crate::isa::{Amx, Avx512Vnni, Isa, On};
 
 /// The rows of a tile.
@@ -71,20 +71,20 @@ struct Segment {
 struct RowBlocks<'a> {
     blocks: Vec<RowBlock>,
     segments: Vec<Segment>,
-    /// The last rows, if they are fewer than [`LEAST_ROWS_OF_TILES`].
+    /// The last rows, if they are fewer than [`LEAST_ROWS_FOR_AMX`].
     rest: Range<usize>,
     /// How far a row begins behind the one before it, and where its taps begin, from its begin on.
     distance: usize,
-    taps: &'a [usize],
+    tap_offsets: &'a [usize],
     /// The codes of blocks that would reach beyond those of the task, the distance of their rows, and where their taps begin.
     copies: Vec<u8>,
     copied_distance: usize,
-    copied_taps: Vec<usize>,
+    copied_offsets: Vec<usize>,
 }
 
 /// Computes all tiles of a task.
 pub(super) fn multiply(isa: Amx, task: &mut GemmTask<Codes>) {
-    match task.addresses.lines_of_tiles() {
+    match task.addresses.lines_for_amx() {
         Some(lines) => isa.avx512_vnni().enter(AllBlocks { isa, task, lines }),
         None => task.multiply_on(isa.avx512_vnni()),
     }
@@ -115,12 +115,12 @@ impl On<Avx512Vnni> for AllBlocks<'_, '_> {
                     true => RowBlockCodes {
                         codes: &blocks.copies[block.begin..],
                         distance: blocks.copied_distance,
-                        taps: &blocks.copied_taps,
+                        tap_offsets: &blocks.copied_offsets,
                     },
                     false => RowBlockCodes {
                         codes: &task.bytes[block.begin..],
                         distance: blocks.distance,
-                        taps: blocks.taps,
+                        tap_offsets: blocks.tap_offsets,
                     },
                 };
                 match (block.tiles, vectors) {
@@ -148,18 +148,18 @@ impl On<Avx512Vnni> for AllBlocks<'_, '_> {
 impl<'a> RowBlocks<'a> {
     /// The blocks of a task whose rows are such lines. Rows whose tiles would reach beyond the codes are copied.
     fn of(task: &GemmTask<Codes>, lines: &'a StridedLines) -> RowBlocks<'a> {
-        let StridedLines { distance, taps, lines } = lines;
+        let StridedLines { distance, tap_offsets, lines } = lines;
         let distance = *distance;
-        let of_a_tap = task.steps.next_multiple_of(STEPS) * 4;
+        let bytes_of_tap = task.steps.next_multiple_of(STEPS) * 4;
         let mut blocks = RowBlocks {
             blocks: Vec::with_capacity(task.rows.div_ceil(ROWS_OF_BLOCK) + lines.len()),
             segments: Vec::with_capacity(task.rows.div_ceil(ROWS_OF_BLOCK) + 2 * lines.len()),
             rest: task.rows..task.rows,
             distance,
-            taps,
+            tap_offsets,
             copies: vec![],
-            copied_distance: taps.len() * of_a_tap,
-            copied_taps: (0..taps.len()).map(|tap| tap * of_a_tap).collect(),
+            copied_distance: tap_offsets.len() * bytes_of_tap,
+            copied_offsets: (0..tap_offsets.len()).map(|tap| tap * bytes_of_tap).collect(),
         };
         let mut lines = lines.iter().copied();
         let mut line = lines.next();
@@ -180,13 +180,14 @@ impl<'a> RowBlocks<'a> {
                     left => Some(RunOfRows { start: start + taken * distance, rows: left }),
                 };
             }
-            if line.is_none() && rows < LEAST_ROWS_OF_TILES {
+            if line.is_none() && rows < LEAST_ROWS_FOR_AMX {
                 blocks.rest = first..first + rows;
                 blocks.segments.truncate(first_segment);
                 return blocks;
             }
             let tiles = end.div_ceil(ROWS);
-            let reach = (tiles * ROWS - 1) * distance + taps[taps.len() - 1] + of_a_tap;
+            let reach =
+                (tiles * ROWS - 1) * distance + tap_offsets[tap_offsets.len() - 1] + bytes_of_tap;
             let is_copied = task.bytes.len() < begin + reach;
             let mut block = RowBlock {
                 first,
@@ -213,7 +214,7 @@ impl<'a> RowBlocks<'a> {
         for Segment { place, rows } in self.segments.drain(block.segments.clone()) {
             for (row, copy) in (place..place + rows).zip(&mut places) {
                 let start = block.begin + row * self.distance;
-                for (tap, place) in self.taps.iter().zip(&self.copied_taps) {
+                for (tap, place) in self.tap_offsets.iter().zip(&self.copied_offsets) {
                     let taken = 4 * task.steps;
                     copy[*place..][..taken].copy_from_slice(&task.bytes[start + tap..][..taken]);
                 }
@@ -236,7 +237,7 @@ type BlockSums = [__m512i; ROWS_OF_BLOCK * MOST_VECTORS];
 struct RowBlockCodes<'a> {
     codes: &'a [u8],
     distance: usize,
-    taps: &'a [usize],
+    tap_offsets: &'a [usize],
 }
 
 /// Computes the sums of `M` tiles of rows and `V` of channels.
@@ -244,22 +245,22 @@ fn multiply_block<const M: usize, const V: usize>(
     _: Amx,
     task: &GemmTask<Codes>,
     panel: usize,
-    RowBlockCodes { codes, distance, taps }: RowBlockCodes,
+    RowBlockCodes { codes, distance, tap_offsets }: RowBlockCodes,
     sums: &mut BlockSums,
 ) {
-    let (weights, offsets) = task.panel::<4, 16, V>(panel);
+    let (weights, first_sums) = task.panel::<4, 16, V>(panel);
     let steps = task.steps.div_ceil(STEPS);
     let reach = (M * ROWS - 1) * distance + steps * ROW_CODES;
     assert!(
         steps > 0
-            && !taps.is_empty()
-            && weights.len() >= taps.len() * steps * STEPS
-            && taps.iter().all(|tap| codes.len() >= tap + reach)
+            && !tap_offsets.is_empty()
+            && weights.len() >= tap_offsets.len() * steps * STEPS
+            && tap_offsets.iter().all(|tap| codes.len() >= tap + reach)
             && M * ROWS * V <= sums.len()
     );
     let first = match task.filters.begin_with_zero {
         true => std::ptr::null(),
-        false => offsets.as_ptr(),
+        false => first_sums.as_ptr(),
     };
     /// An instruction for a tile, or none, if the block has no such.
     macro_rules! if_there {
@@ -275,7 +276,7 @@ fn multiply_block<const M: usize, const V: usize>(
     macro_rules! tiles {
         (beside: $beside:tt, below: $below:tt, both: $both:tt, $behind:literal) => {
             // SAFETY: the machine has the instructions. They read `M` tiles of codes in each step of each tap,
-            // whole tiles of `V` vectors of weights, and `V` vectors of offsets; they write `M * 16 * V` vectors. That all of
+            // whole tiles of `V` vectors of weights, and `V` vectors of first sums; they write `M * 16 * V` vectors. That all of
             // them are there was checked above. Nothing else uses tiles between `ldtilecfg` and `tilerelease`.
             unsafe {
                 asm!(
@@ -327,13 +328,13 @@ fn multiply_block<const M: usize, const V: usize>(
                     below = out(reg) _,
                     distance = in(reg) distance,
                     distance_below = in(reg) ROWS * distance,
-                    taps = inout(reg) taps.as_ptr() => _,
-                    last_tap = in(reg) taps.as_ptr_range().end,
+                    taps = inout(reg) tap_offsets.as_ptr() => _,
+                    last_tap = in(reg) tap_offsets.as_ptr_range().end,
                     weights = inout(reg) weights.as_ptr() => _,
                     width = in(reg) V * 64,
                     of_step = const STEPS * V * 64,
                     steps = in(reg) steps,
-                    // None at first: all rows of a tile of offsets are the same.
+                    // None at first: all rows of a tile of first sums are the same.
                     left = inout(reg) 0_usize => _,
                     sums = in(reg) sums.as_mut_ptr(),
                     out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
-use super::levels::{Level, Levels};
+use super::levels::{ChannelLevels, Levels};
 use crate::checks::{expect_data, extent};
 use crate::cost;
 use crate::memory::filled_output;
@@ -16,7 +16,7 @@ use crate::threads::fill_rows;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CodeLayout {
     /// The same axes.
-    AsNumbers,
+    SameAxes,
     /// The channels are last, which are the second axis of the numbers.
     ChannelsLast,
 }
@@ -79,7 +79,7 @@ struct RowsToCodes<'a> {
     codes: &'a mut [u8],
     /// What the numbers of each channel are multiplied by.
     before: &'a [f32],
-    level: &'a [Level],
+    of_channels: &'a [ChannelLevels],
     levels: &'a Levels,
 }
 
@@ -88,10 +88,10 @@ impl WithSimd for RowsToCodes<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
-        let RowsToCodes { numbers, codes, before, level, levels } = self;
-        let channels = level.len();
+        let RowsToCodes { numbers, codes, before, of_channels, levels } = self;
+        let channels = of_channels.len();
         for (codes, numbers) in codes.chunks_mut(channels).zip(numbers.chunks(channels)) {
-            let channels = before.iter().zip(level);
+            let channels = before.iter().zip(of_channels);
             for ((code, number), (before, level)) in codes.iter_mut().zip(numbers).zip(channels) {
                 *code = levels.code(*level, number * before);
             }
@@ -121,7 +121,7 @@ struct ToPixels<'a> {
     /// How many pixels there are.
     count: usize,
     /// Of each of the channels, as many as make a word at most.
-    level: &'a [Level],
+    of_channels: &'a [ChannelLevels],
     levels: &'a Levels,
 }
 
@@ -130,10 +130,10 @@ impl WithSimd for ToPixels<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let ToPixels { numbers, distance, codes, channels, count, level, levels } = self;
+        let ToPixels { numbers, distance, codes, channels, count, of_channels, levels } = self;
         let mut words = [0; PIXELS];
         let words = &mut words[..count];
-        for (number, level) in level.iter().enumerate() {
+        for (number, level) in of_channels.iter().enumerate() {
             let numbers = &numbers[number * distance..][..count];
             let of_word = simd.splat_u32s(8 * number as u32);
             for (numbers, words) in numbers.chunks(S::F32_LANES).zip(words.chunks_mut(S::F32_LANES))
@@ -148,7 +148,7 @@ impl WithSimd for ToPixels<'_> {
             }
         }
         let places = codes.chunks_mut(channels).zip(words);
-        match level.len() {
+        match of_channels.len() {
             CHANNELS => places.for_each(|(place, word)| {
                 place[..CHANNELS].copy_from_slice(&word.to_le_bytes());
             }),
@@ -170,7 +170,7 @@ struct FromPixels<'a> {
     numbers: &'a mut [f32],
     distance: usize,
     count: usize,
-    level: &'a [Level],
+    of_channels: &'a [ChannelLevels],
 }
 
 impl WithSimd for FromPixels<'_> {
@@ -178,11 +178,11 @@ impl WithSimd for FromPixels<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let FromPixels { codes, channels, numbers, distance, count, level } = self;
+        let FromPixels { codes, channels, numbers, distance, count, of_channels } = self;
         let mut words = [0; PIXELS];
         let words = &mut words[..count];
         let places = codes.chunks(channels).zip(words.iter_mut());
-        match level.len() {
+        match of_channels.len() {
             CHANNELS => places.for_each(|(codes, word)| {
                 let bytes = std::array::from_fn(|number| codes[number]);
                 *word = u32::from_le_bytes(bytes);
@@ -195,7 +195,7 @@ impl WithSimd for FromPixels<'_> {
         // A number of this size has a byte as its last bits.
         const SIZE: f32 = 8_388_608.;
         let (byte, size) = (simd.splat_u32s(0xff), simd.splat_u32s(SIZE.to_bits()));
-        for (number, level) in level.iter().enumerate() {
+        for (number, level) in of_channels.iter().enumerate() {
             let numbers = &mut numbers[number * distance..][..count];
             let of_word = simd.splat_u32s(8 * number as u32);
             let (scale, low) = (simd.splat_f32s(level.scale), simd.splat_f32s(level.low));
@@ -247,18 +247,18 @@ impl Quantize {
                     },
                 );
             }
-            let level = levels.of_channels(channels);
+            let of_channels = levels.of_channels(channels);
             let ones = vec![1.; if self.factors.is_none() { channels } else { 0 }];
             let before = self.factors.as_ref().map_or(&ones[..], |factors| &factors[..]);
-            vectors.run(RowsToCodes { numbers, codes, before, level: &level, levels });
+            vectors.run(RowsToCodes { numbers, codes, before, of_channels: &of_channels, levels });
             return;
         }
-        let level = levels.of_channels(channels);
+        let of_channels = levels.of_channels(channels);
         while !codes.is_empty() {
             let (image, pixel) = (first / pixels, first % pixels);
             let count = (codes.len() / channels).min(PIXELS).min(pixels - pixel);
             let (now, later) = std::mem::take(&mut codes).split_at_mut(count * channels);
-            for (number, level) in level.chunks(CHANNELS).enumerate() {
+            for (number, of_channels) in of_channels.chunks(CHANNELS).enumerate() {
                 let channel = number * CHANNELS;
                 vectors.run(ToPixels {
                     numbers: &numbers[(image * channels + channel) * pixels + pixel..],
@@ -266,7 +266,7 @@ impl Quantize {
                     codes: &mut now[channel..],
                     channels,
                     count,
-                    level,
+                    of_channels,
                     levels,
                 });
             }
@@ -281,7 +281,7 @@ impl Quantize {
         let sizes = pixels_and_channels(&shape);
         if let Some(factors) = &self.factors {
             ensure!(
-                self.layout == CodeLayout::AsNumbers && factors.len() == sizes.1,
+                self.layout == CodeLayout::SameAxes && factors.len() == sizes.1,
                 "Quantize: the data has shape {:?}, but must have size {} on the last axis",
                 input.shape(),
                 factors.len()
@@ -313,7 +313,7 @@ impl Dequantize {
         let work = cost::ELEMENT.of(codes.len());
         filled_output("Dequantize", &shape, |numbers| {
             if self.layout == CodeLayout::ChannelsLast && pixels > 1 && channels > 1 {
-                let level = self.levels.of_channels(channels);
+                let of_channels = self.levels.of_channels(channels);
                 // Rows are the pixels of a channel.
                 return fill_rows(numbers, pixels, work, |first, numbers| {
                     let rows = first..first + numbers.len() / pixels;
@@ -329,7 +329,7 @@ impl Dequantize {
                                 numbers: &mut numbers[(row - rows.start) * pixels + begin..],
                                 distance: pixels,
                                 count,
-                                level: &level[channel..][..together],
+                                of_channels: &of_channels[channel..][..together],
                             });
                             row += together;
                         }
@@ -342,7 +342,7 @@ impl Dequantize {
                 let width = if self.levels.are_the_same() { numbers.len() } else { 1 };
                 let parts = numbers.chunks_mut(width).zip(codes.chunks(width));
                 for (number, (numbers, codes)) in parts.enumerate() {
-                    let Level { low, scale, .. } = self.levels.of(number);
+                    let ChannelLevels { low, scale, .. } = self.levels.of(number);
                     vectors.run(
                         #[inline(always)]
                         move || {
@@ -469,7 +469,7 @@ mod tests {
                         let last = data.clone().permute_axes(&[0, 2, 1]).unwrap();
                         let quantize = Quantize {
                             levels: levels.clone(),
-                            layout: CodeLayout::AsNumbers,
+                            layout: CodeLayout::SameAxes,
                             factors: None,
                         };
                         assert_eq!(run(&quantize, last.clone()), codes);
@@ -477,7 +477,7 @@ mod tests {
                         let factors = Quantize { factors: ones, ..quantize };
                         assert_eq!(run(&factors, last), codes);
                         let dequantize =
-                            Dequantize { levels: levels.clone(), layout: CodeLayout::AsNumbers };
+                            Dequantize { levels: levels.clone(), layout: CodeLayout::SameAxes };
                         let last = back.clone().permute_axes(&[0, 2, 1]).unwrap();
                         assert_eq!(run(&dequantize, codes.clone()), last);
                     });

@@ -46,7 +46,7 @@ pub(crate) struct LayerDescription {
 /// has codes of type `u8`, or `f32`. A second input may have codes of the same shape, which are added.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QuantizedConvolution {
-    of: Arc<Convolution<Codes>>,
+    convolution: Arc<Convolution<Codes>>,
     text: String,
 }
 
@@ -142,7 +142,7 @@ impl QuantizedConvolution {
                 weights,
                 size: 1,
                 takes_padding: data.zeros(spec.input_channels).is_some(),
-                has_tiles: instructions.has_tiles(),
+                for_amx: instructions.has_amx(),
             };
             let first_sum = |(output, codes): (usize, &[i8])| {
                 instructions.first_sum(offset(output), codes.iter().copied())
@@ -167,7 +167,7 @@ impl QuantizedConvolution {
         let second = second.map(|second| second.repeat(together));
         let (output, residual) = (output.as_deref(), residual.as_ref());
         let epilogue = Epilogue::new(&of_sums, *activation, second.as_deref(), output, residual);
-        let of = Convolution {
+        let convolution = Convolution {
             spec: spec.clone(),
             group: *group,
             filters,
@@ -177,12 +177,12 @@ impl QuantizedConvolution {
             datum_type: if last.is_some() { DatumType::U8 } else { DatumType::F32 },
         };
         let text = format!("{spec:?}, group: {group}, {activation:?}, {plus}{text}");
-        Ok(Ok(QuantizedConvolution { of: of.into(), text }))
+        Ok(Ok(QuantizedConvolution { convolution: convolution.into(), text }))
     }
 
     /// How many inputs it has.
     fn inputs(&self) -> RangeInclusive<usize> {
-        let count = if self.of.epilogue.residual.is_some() { 2 } else { 1 };
+        let count = if self.convolution.epilogue.residual.is_some() { 2 } else { 1 };
         count..=count
     }
 }
@@ -197,7 +197,7 @@ impl_plain_op!(
 impl QuantizedConvolution {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         expect_input_count("QuantizedConvolution", inputs.len(), self.inputs())?;
-        self.of.eval("QuantizedConvolution", inputs)
+        self.convolution.eval("QuantizedConvolution", inputs)
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
@@ -208,7 +208,8 @@ impl QuantizedConvolution {
                 "QuantizedConvolution: the codes that are added are {residual:?}, but must be of type U8"
             );
         }
-        let shape = output_shape("QuantizedConvolution", &self.of.spec, DatumType::U8, inputs[0])?;
-        Ok(self.of.datum_type.fact(shape))
+        let shape =
+            output_shape("QuantizedConvolution", &self.convolution.spec, DatumType::U8, inputs[0])?;
+        Ok(self.convolution.datum_type.fact(shape))
     }
 }

@@ -190,7 +190,7 @@ impl<'a> DepthwiseTask<'a> {
 
     /// How many columns of a pixel the pixel before it in a line has not.
     fn new_columns(&self) -> usize {
-        let Window { strides, dilations, .. } = &self.rows.window.of;
+        let Window { strides, dilations, .. } = &self.rows.window.per_image;
         let (columns, dilation) = (self.kernels.columns, dilations[2]);
         let stride = strides[2] * self.kernels.together;
         if stride.is_multiple_of(dilation) { columns.min(stride / dilation) } else { columns }
@@ -200,7 +200,7 @@ impl<'a> DepthwiseTask<'a> {
     fn lines(&self) -> Vec<OutputLine<'a>> {
         let (mut lines, mut first) = (vec![], 0);
         let DepthwiseRows { bytes, padding, window, pixels: all_pixels, .. } = self.rows;
-        let Window { strides, dilations, pads, input, .. } = &window.of;
+        let Window { strides, dilations, pads, input, .. } = &window.per_image;
         let together = self.kernels.together;
         let channels = self.kernels.channels / together;
         let taps = self.shape()[1] * self.kernels.instructions.taps_at_once();

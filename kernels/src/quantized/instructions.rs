@@ -71,7 +71,7 @@ impl Instructions {
     /// of such a one.
     pub(super) fn format_of(self, weights: UnpackedFilters) -> FilterFormat {
         let tile = match self {
-            _ if self.has_tiles() => [8, 2],
+            _ if self.has_amx() => [8, 2],
             _ if self.lanes() == 16 => [8, 3],
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx2(_) | Instructions::AvxVnni(_) => [6, 2],
@@ -80,7 +80,7 @@ impl Instructions {
             _ => [4, 2],
         };
         let bytes_of_step = if self.widens(weights) { 2 } else { 4 };
-        FilterFormat { bytes_of_step, tile, has_tiles: self.has_tiles() }
+        FilterFormat { bytes_of_step, tile, for_amx: self.has_amx() }
     }
 
     /// Whether codes are widened to 16 bits before they meet these weights.
@@ -101,7 +101,7 @@ impl Instructions {
 fn pairs_fit(weights: UnpackedFilters) -> bool {
     let fits =
         |pair: &[i8]| pair.iter().map(|code| u16::from(code.unsigned_abs())).sum::<u16>() <= 128;
-    weights.bytes.chunks_exact(weights.of_a_tap).all(|tap| tap.chunks(2).all(fits))
+    weights.bytes.chunks_exact(weights.bytes_of_tap).all(|tap| tap.chunks(2).all(fits))
 }
 
 /// Computes all tiles of a task.

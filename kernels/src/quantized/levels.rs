@@ -15,19 +15,19 @@ pub(crate) struct Levels {
     /// Whether `x * factor` is rounded before the shift is added.
     rounds_first: bool,
     /// For each channel, or one for all.
-    channels: Vec<Level>,
+    channels: Vec<ChannelLevels>,
 }
 
 /// The levels of one channel: `factor` and `shift` make codes, `low` and `scale` numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Level {
+pub(crate) struct ChannelLevels {
     pub factor: f32,
     pub shift: f32,
     pub low: f32,
     pub scale: f32,
 }
 
-impl Level {
+impl ChannelLevels {
     /// The zero point, which is the code of 0, and the number that it stands for: 0 up to rounding errors, if a code stands for 0. Where 0
     /// is beyond all codes, the first code.
     pub fn zero(self) -> (i32, f32) {
@@ -48,7 +48,7 @@ impl Levels {
         let level = |&[low, high, output_low, output_high]: &[f32; 4]| {
             let factor = f32::from(top) / (high - low);
             let scale = (output_high - output_low) / f32::from(top);
-            let level = Level { factor, shift: -low * factor, low: output_low, scale };
+            let level = ChannelLevels { factor, shift: -low * factor, low: output_low, scale };
             let numbers = [level.factor, level.shift, level.low, level.scale];
             (numbers.iter().all(|it| it.is_finite()) && scale >= f32::MIN_POSITIVE && factor > 0.)
                 .then_some(level)
@@ -64,7 +64,7 @@ impl Levels {
     /// if the scale is not a positive number.
     pub fn of_scale(scale: f32, zero_point: i32) -> Option<Levels> {
         let shift = zero_point as f32;
-        let level = Level { factor: scale.recip(), shift, low: -shift * scale, scale };
+        let level = ChannelLevels { factor: scale.recip(), shift, low: -shift * scale, scale };
         let is_one = scale >= f32::MIN_POSITIVE && scale.is_finite() && level.factor.is_finite();
         is_one.then(|| Levels { top: 255, rounds_first: true, channels: vec![level] })
     }
@@ -82,7 +82,7 @@ impl Levels {
     }
 
     /// The levels of a channel. After the last one they begin again, for channels of several pixels.
-    pub fn of(&self, channel: usize) -> Level {
+    pub fn of(&self, channel: usize) -> ChannelLevels {
         self.channels[channel % self.channels.len()]
     }
 
@@ -92,7 +92,7 @@ impl Levels {
     }
 
     /// The codes of two limits, not rounded.
-    pub fn limits(&self, level: Level, limits: [f32; 2]) -> [f32; 2] {
+    pub fn limits(&self, level: ChannelLevels, limits: [f32; 2]) -> [f32; 2] {
         limits.map(|limit| limited(limit * level.factor + level.shift, 0., self.top()))
     }
 
@@ -119,7 +119,7 @@ impl Levels {
 
     /// The code of a number.
     #[inline(always)]
-    pub fn code(&self, level: Level, number: f32) -> u8 {
+    pub fn code(&self, level: ChannelLevels, number: f32) -> u8 {
         let mut number = number * level.factor;
         if self.rounds_first {
             number = nearest(number);
@@ -129,7 +129,7 @@ impl Levels {
 
     /// The codes of a vector of numbers.
     #[inline(always)]
-    pub fn codes<S: Simd>(&self, simd: S, level: Level, numbers: S::f32s) -> S::u32s {
+    pub fn codes<S: Simd>(&self, simd: S, level: ChannelLevels, numbers: S::f32s) -> S::u32s {
         let rounder = simd.splat_f32s(ROUNDER);
         let mut numbers = simd.mul_f32s(numbers, simd.splat_f32s(level.factor));
         if self.rounds_first {
@@ -143,7 +143,7 @@ impl Levels {
     }
 
     /// The levels of each of so many channels.
-    pub fn of_channels(&self, channels: usize) -> Vec<Level> {
+    pub fn of_channels(&self, channels: usize) -> Vec<ChannelLevels> {
         (0..channels).map(|channel| self.of(channel)).collect()
     }
 

@@ -7,23 +7,23 @@ use super::chain::Chain;
 use super::found::Found;
 use super::layout::{channels_last, wire_channels_last};
 use super::rule::{Rewrite, Session, refuse_if, refuse_unless_f32};
-use crate::convolution::{ChannelsLastPool, PackedConvolution, PoolOf};
+use crate::convolution::{ChannelsLastPool, PackedConvolution, PoolKind};
 
 /// A pool over one to three spatial axes.
 pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     let (mut spec, of) = if let Some(op) = node.op_as::<MaxPool>() {
         refuse_if!(op.with_index_outputs.is_some(), "it has an output of indices");
-        (op.pool_spec.clone(), PoolOf::Max)
+        (op.pool_spec.clone(), PoolKind::Max)
     } else if let Some(op) = node.op_as::<SumPool>() {
         let of = match (op.normalize, op.count_include_pad) {
-            (false, _) => PoolOf::Sum,
-            (true, true) => PoolOf::MeanWithPadding,
-            (true, false) => PoolOf::Mean,
+            (false, _) => PoolKind::Sum,
+            (true, true) => PoolKind::MeanWithPadding,
+            (true, false) => PoolKind::Mean,
         };
         let padding = &op.pool_spec.padding;
         // The last windows may reach beyond the padding, and what is there does not count.
         refuse_if!(
-            of == PoolOf::MeanWithPadding
+            of == PoolKind::MeanWithPadding
                 && matches!(padding, PaddingSpec::ExplicitOnnxPool(.., true)),
             "it counts padding, and its output is rounded up"
         );

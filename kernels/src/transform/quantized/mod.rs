@@ -28,7 +28,7 @@ use super::chain::Chain;
 use super::found::{Found, is_binary};
 use super::rule::{Movement, Outcome, Refusable, Session};
 use super::translation::Translation;
-use crate::quantized::CodeLayout::{self, AsNumbers, ChannelsLast};
+use crate::quantized::CodeLayout::{self, ChannelsLast, SameAxes};
 use crate::quantized::{Dequantize, FakeQuantize, Levels, Operation};
 
 /// The name of this part, as if it were a rule.
@@ -54,7 +54,7 @@ fn translated(session: &Session, source: &TypedModel) -> TractResult<TypedModel>
     let mut translation = QuantizedTranslation { session, source, model, done, constants };
     for input in source.input_outlets()? {
         let outlet = translation.model.input(*input, source.outlet_fact(*input)?.clone())?;
-        translation.set(*input, QuantizedForms::of(outlet, None, AsNumbers));
+        translation.set(*input, QuantizedForms::of(outlet, None, SameAxes));
     }
     for id in source.eval_order()? {
         if !translation.done.contains(&id) {
@@ -83,7 +83,7 @@ struct QuantizedTranslation<'a> {
 fn channel_axis(layout: CodeLayout, rank: usize) -> usize {
     match layout {
         ChannelsLast => 1,
-        AsNumbers => rank - 1,
+        SameAxes => rank - 1,
     }
 }
 
@@ -108,7 +108,7 @@ impl QuantizedForms {
 
     /// Codes that are there, and their layout.
     fn any_codes(&self) -> TractResult<(OutletId, CodeLayout)> {
-        let codes = [ChannelsLast, AsNumbers].map(|it| Some((self.codes[it as usize]?, it)));
+        let codes = [ChannelsLast, SameAxes].map(|it| Some((self.codes[it as usize]?, it)));
         codes.into_iter().flatten().next().context("a value has levels, but no codes")
     }
 
@@ -116,7 +116,7 @@ impl QuantizedForms {
     fn layout_of_codes(&self, rank: usize) -> CodeLayout {
         match self.codes[ChannelsLast as usize].is_some() && rank > 2 {
             true => ChannelsLast,
-            false => AsNumbers,
+            false => SameAxes,
         }
     }
 }
@@ -150,7 +150,7 @@ impl<'a> QuantizedTranslation<'a> {
     /// A value as numbers, as the model has them.
     fn numbers(&mut self, outlet: OutletId) -> TractResult<OutletId> {
         let mut value = self.model.value(outlet)?;
-        if let Some(numbers) = value.numbers[AsNumbers as usize] {
+        if let Some(numbers) = value.numbers[SameAxes as usize] {
             return Ok(numbers);
         }
         let name = self.source.node(outlet.node).name.clone();
@@ -162,7 +162,7 @@ impl<'a> QuantizedTranslation<'a> {
             let (codes, layout) = value.any_codes()?;
             self.wire(&format!("{name}.numbers"), Dequantize { levels, layout }, &[codes])?
         };
-        value.numbers[AsNumbers as usize] = Some(numbers);
+        value.numbers[SameAxes as usize] = Some(numbers);
         self.model.values.insert(outlet, value);
         Ok(numbers)
     }
@@ -204,7 +204,7 @@ impl<'a> QuantizedTranslation<'a> {
         }
         for (slot, outlet) in outlets.into_iter().enumerate() {
             let outlet_of_source = OutletId::new(node.id, slot);
-            self.set(outlet_of_source, QuantizedForms::of(outlet, None, AsNumbers));
+            self.set(outlet_of_source, QuantizedForms::of(outlet, None, SameAxes));
         }
         Ok(())
     }
@@ -222,7 +222,7 @@ impl<'a> QuantizedTranslation<'a> {
         };
         let outcome = match outcome {
             Some(Translated::Done(by)) => Outcome::Replaced(by.to_string()),
-            Some(Translated::Moved) => return Ok(()),
+            Some(Translated::MovesCodes) => return Ok(()),
             Some(Translated::Refused(reason)) => Outcome::Refused(reason),
             None if node.inputs.iter().any(has_codes) => {
                 Outcome::Refused("there is no operator on codes for it".into())
@@ -286,7 +286,7 @@ enum Translated {
     /// It, and perhaps what follows, is this operator.
     Done(StaticName),
     /// It moves codes.
-    Moved,
+    MovesCodes,
     Refused(String),
 }
 

@@ -18,7 +18,7 @@ use super::{
     quantize_parameters,
 };
 use crate::quantized::{
-    CodeLayout::{self, AsNumbers, ChannelsLast},
+    CodeLayout::{self, ChannelsLast, SameAxes},
     FakeQuantize, LayerDescription, Levels, Operation, Quantize, QuantizedArithmetic,
     QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize, ResidualOperand,
 };
@@ -145,7 +145,7 @@ impl<'a> QuantizedTranslation<'a> {
             value.numbers[ChannelsLast as usize].is_some() || self.feeds_windows(node);
         let layout = match () {
             () if is_second && (prefers_second || !is_last) && rank > 2 => ChannelsLast,
-            () if is_last => AsNumbers,
+            () if is_last => SameAxes,
             () => {
                 refuse!("its limits differ along axis {axis:?}, but must do so along the channels");
             }
@@ -158,7 +158,7 @@ impl<'a> QuantizedTranslation<'a> {
                 self.set(end, value.clone());
             }
             self.done.insert(node.id);
-            return Ok(Some(Translated::Moved));
+            return Ok(Some(Translated::MovesCodes));
         }
         let before =
             value.levels.clone().filter(|before| before.are_the_same() && levels.are_the_same());
@@ -172,10 +172,9 @@ impl<'a> QuantizedTranslation<'a> {
         let numbers = if let (ChannelsLast, Some(numbers)) =
             (layout, value.numbers[layout as usize])
         {
-            compared = AsNumbers;
+            compared = SameAxes;
             numbers
-        } else if let (AsNumbers, Some((before, constants))) = (layout, self.factors_before(node)?)
-        {
+        } else if let (SameAxes, Some((before, constants))) = (layout, self.factors_before(node)?) {
             factors = Some(constants.into());
             self.numbers(before)?
         } else {
@@ -282,7 +281,7 @@ impl<'a> QuantizedTranslation<'a> {
         bias: Vec<f32>,
         upsampled: Option<(Upsampling, PhaseGroup)>,
     ) -> Found<Translated> {
-        let layout = if spec.rank() > 0 { ChannelsLast } else { AsNumbers };
+        let layout = if spec.rank() > 0 { ChannelsLast } else { SameAxes };
         let scales = weights.scales(bias);
         let mut scales =
             or_refuse!(scales.ok_or("the scales of its weights are not those of output channels"));
@@ -597,7 +596,7 @@ impl<'a> QuantizedTranslation<'a> {
         let of_last = if all_last { with_channels_last(self.source, node)? } else { None };
         let (layout, op) = match of_last {
             Some(op) => (ChannelsLast, op),
-            None => (AsNumbers, node.op.clone()),
+            None => (SameAxes, node.op.clone()),
         };
         let mut inputs = tvec!();
         for input in &node.inputs {
@@ -606,7 +605,7 @@ impl<'a> QuantizedTranslation<'a> {
         }
         let chain = Chain::new(self.source, node);
         self.replace(&chain, op, &inputs, Some(levels), layout)?;
-        Ok(Some(Translated::Moved))
+        Ok(Some(Translated::MovesCodes))
     }
 
     /// Axis operators that split the channels, move the parts and merge them again, as ShuffleNet does: the channels are another order
@@ -619,16 +618,16 @@ impl<'a> QuantizedTranslation<'a> {
             codes = self.wire(&format!("{}.shuffle", chain.last().name), op, &[codes])?;
         }
         self.replace(&chain, last, &[codes], Some(levels.clone()), ChannelsLast)?;
-        Ok(Some(Translated::Moved))
+        Ok(Some(Translated::MovesCodes))
     }
 
     /// A check of numbers that have the channels last: so have those that it gives.
     fn check_of_numbers(&mut self, node: &'a TypedNode) -> Found<Translated> {
         let value = self.model.value(node.inputs[0])?;
-        rule_if!(value.numbers[AsNumbers as usize].is_none());
+        rule_if!(value.numbers[SameAxes as usize].is_none());
         rule_if_some!(numbers = value.numbers[ChannelsLast as usize]);
         rule_if_some!(op = with_channels_last(self.source, node)?);
         self.replace(&Chain::new(self.source, node), op, &[numbers], None, ChannelsLast)?;
-        Ok(Some(Translated::Moved))
+        Ok(Some(Translated::MovesCodes))
     }
 }
