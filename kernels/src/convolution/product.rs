@@ -114,9 +114,8 @@ pub(crate) struct PackedFilters {
     padded_steps: usize,
     pub instructions: Instructions,
     format: FilterFormat,
-    /// How many vectors all channels have, and how many panels these are.
-    vectors: usize,
-    panels: usize,
+    /// The vector of channels that each panel begins with, and how many vectors there are.
+    first_vectors: Vec<usize>,
     weights: Aligned<i8>,
     /// What each sum begins with.
     first_sums: Vec<i32>,
@@ -171,11 +170,12 @@ impl PackedFilters {
         let columns = vectors * instructions.lanes();
         let of_a_sum = taps * padded_steps * bytes_of_step;
         let panels = format.panels(vectors, columns * of_a_sum);
+        let first_vectors: Vec<usize> =
+            (0..=panels).map(|panel| panel * vectors / panels.max(1)).collect();
         let mut weights = Aligned::new(0, columns * of_a_sum);
-        let begin_of = |panel| first_vector(panel, vectors, panels) * instructions.lanes();
-        for panel in 0..panels {
-            let first = begin_of(panel);
-            let lanes = begin_of(panel + 1) - first;
+        for panel in first_vectors.windows(2) {
+            let first = panel[0] * instructions.lanes();
+            let lanes = (panel[1] - panel[0]) * instructions.lanes();
             let packed = &mut weights[first * of_a_sum..][..lanes * of_a_sum];
             let filters = bytes.chunks_exact(taps * bytes_of_tap).skip(first).take(lanes);
             for (lane, filter) in filters.enumerate() {
@@ -196,8 +196,7 @@ impl PackedFilters {
             padded_steps,
             instructions,
             format,
-            vectors,
-            panels,
+            first_vectors,
             weights,
             first_sums,
             begin_with_zero,
@@ -244,36 +243,29 @@ impl PackedFilters {
     }
 
     pub fn panels(&self) -> usize {
-        self.panels
+        self.first_vectors.len() - 1
     }
 
     /// The vectors of a panel.
     #[inline(always)]
     fn vectors_of(&self, panel: usize) -> Range<usize> {
-        let begin_of = |panel| first_vector(panel, self.vectors, self.panels);
-        begin_of(panel)..begin_of(panel + 1)
+        self.first_vectors[panel]..self.first_vectors[panel + 1]
     }
 
     /// The output channels of some panels.
     #[inline(always)]
     pub fn channels_of(&self, panels: Range<usize>) -> Range<usize> {
-        let begin_of = |panel| first_vector(panel, self.vectors, self.panels);
-        let [begin, end] = [panels.start, panels.end].map(begin_of);
-        let channel = |vector: usize| (vector * self.instructions.lanes()).min(self.outputs);
-        channel(begin)..channel(end)
+        let channel = |panel: usize| {
+            (self.first_vectors[panel] * self.instructions.lanes()).min(self.outputs)
+        };
+        channel(panels.start)..channel(panels.end)
     }
 
     /// The bytes of a tap of the widest panel.
     fn most_bytes_of_tap(&self) -> usize {
-        let vectors = self.vectors.div_ceil(self.panels);
-        self.padded_bytes_of_tap() * vectors * self.instructions.lanes()
+        let vectors = (0..self.panels()).map(|panel| self.vectors_of(panel).len()).max();
+        self.padded_bytes_of_tap() * vectors.unwrap_or(0) * self.instructions.lanes()
     }
-}
-
-/// The vector that a panel begins with, of so many vectors in so many panels.
-#[inline(always)]
-fn first_vector(panel: usize, vectors: usize, panels: usize) -> usize {
-    panel * vectors / panels
 }
 
 /// A task of a GEMM: some rows, which are pixels of an image, and some panels of the weights.
@@ -425,13 +417,16 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
             next if next < self.panels.end || taps.end == self.filters.taps => (next, taps.start),
             _ => (self.panels.start, taps.end),
         };
+        if panel == self.filters.panels() {
+            return Ahead::default();
+        }
         let lanes = self.filters.vectors_of(panel);
         let [before, lanes] =
             [lanes.start, lanes.len()].map(|vectors| vectors * self.filters.instructions.lanes());
         let of_a_lane = self.filters.padded_bytes_of_tap();
         let bytes_of_tap = lanes * of_a_lane;
         let next = before * self.filters.taps * of_a_lane + tap * bytes_of_tap;
-        let next = self.filters.weights.get(next..).unwrap_or(&[]);
+        let next = &self.filters.weights[next..];
         let weights = &next[..next.len().min(taps.len() * bytes_of_tap)];
         let of_row = (weights.len() / LINE).div_ceil(self.rows.max(1));
         let blocks = taps.len() * self.steps.div_ceil(BLOCK);

@@ -151,20 +151,52 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
             }
         }
     }
-    if let Activation::Clamp { min, max } = epilogue.activation {
-        let (min, max) = (lanes.splat(min), lanes.splat(max));
-        for row in 0..R {
-            for vector in 0..V {
-                numbers[row][vector] = lanes.clamp(numbers[row][vector], min, max);
+    match epilogue.activation {
+        Activation::Clamp { min, max } => {
+            let (min, max) = (lanes.splat(min), lanes.splat(max));
+            for row in 0..R {
+                for vector in 0..V {
+                    numbers[row][vector] = lanes.clamp(numbers[row][vector], min, max);
+                }
             }
         }
+        Activation::HardSwish { factor, addend } => {
+            // Said again, so that the loops have this function alone.
+            let activation = Activation::HardSwish { factor, addend };
+            for row in 0..R {
+                for vector in 0..V {
+                    numbers[row][vector] = lanes.activated(numbers[row][vector], activation);
+                }
+            }
+        }
+        _ => (),
     }
     // Loops, as functions of arrays need not be inlined.
     let mut places = [const { None }; R];
     for (place, row) in places.iter_mut().zip(output.rows::<R>(first_row, channel, width)) {
         *place = Some(cast_slice_mut::<_, f32>(row));
     }
-    if width == V * N {
+    if epilogue.activation.is_long() {
+        // These take so many instructions that the numbers would not stay in registers.
+        let mut kept = [[[0.; N]; V]; R];
+        for row in 0..R {
+            for vector in 0..V {
+                lanes.store(&mut kept[row][vector], numbers[row][vector]);
+            }
+        }
+        for (row, kept) in kept.iter().enumerate() {
+            let Some(places) = &mut places[row] else { break };
+            let (whole, part) = places.as_chunks_mut();
+            for (vector, place) in whole.iter_mut().enumerate() {
+                let numbers = lanes.load(&kept[vector]);
+                lanes.store(place, lanes.activated(numbers, epilogue.activation));
+            }
+            if !part.is_empty() {
+                let numbers = lanes.load(&kept[whole.len()]);
+                lanes.store_part(part, lanes.activated(numbers, epilogue.activation));
+            }
+        }
+    } else if width == V * N {
         for row in 0..R {
             if let Some(places) = &mut places[row]
                 && let Some(places) = places.as_chunks_mut().0.first_chunk_mut::<V>()
@@ -180,19 +212,6 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
                 for vector in 0..V {
                     lanes.store_part(&mut places[of_vector(vector)], numbers[row][vector]);
                 }
-            }
-        }
-    }
-    // These take so many instructions that the sums would not stay in registers.
-    if epilogue.activation.is_long() {
-        for places in places.iter_mut().flatten() {
-            let (whole, part) = places.as_chunks_mut();
-            for place in whole {
-                lanes.store(place, lanes.activated(lanes.load(place), epilogue.activation));
-            }
-            if !part.is_empty() {
-                let numbers = lanes.activated(lanes.load_part(part), epilogue.activation);
-                lanes.store_part(part, numbers);
             }
         }
     }

@@ -111,7 +111,7 @@ impl Activation {
 
     /// Whether it takes so many instructions that it is done apart from others.
     pub fn is_long(self) -> bool {
-        self.limits().is_none()
+        self.limits().is_none() && !matches!(self, Activation::HardSwish { .. })
     }
 
     /// The function, of each lane.

@@ -265,14 +265,25 @@ impl<T: Element> GemmBlock<'_, T> {
                 }
             }
         }
-        if let Activation::Clamp { min, max } = activation {
-            // Said again, so that each of the loops has this function alone.
-            let clamp = Activation::Clamp { min, max };
-            for row in 0..N {
-                for vector in 0..V {
-                    sums[row][vector] = clamp.apply(simd, sums[row][vector]);
+        // Said again, so that each of the loops has this function alone.
+        match activation {
+            Activation::Clamp { min, max } => {
+                let clamp = Activation::Clamp { min, max };
+                for row in 0..N {
+                    for vector in 0..V {
+                        sums[row][vector] = clamp.apply(simd, sums[row][vector]);
+                    }
                 }
             }
+            Activation::HardSwish { factor, addend } => {
+                let hard_swish = Activation::HardSwish { factor, addend };
+                for row in 0..N {
+                    for vector in 0..V {
+                        sums[row][vector] = hard_swish.apply(simd, sums[row][vector]);
+                    }
+                }
+            }
+            _ => (),
         }
         for row in 0..N {
             let vectors = S::as_mut_simd_f32s(places[row]).0;
