@@ -76,9 +76,6 @@ enum Gathering {
 /// With fewer bytes of a pixel, reading the rows of a kernel as one tap pays.
 const FEW_BYTES_OF_PIXEL: usize = 32;
 
-/// With no more bytes in a row of a kernel, as in a first layer of 3 x 3 codes, copying all rows behind each other pays.
-const FEW_BYTES_OF_ROW: usize = 32;
-
 /// Gathering a tap takes as long as multiplying it for so many output channels, with tiles.
 const GATHERING: f32 = 48.;
 
@@ -130,19 +127,15 @@ impl UnpackedConvolution<'_> {
 
     fn gathering(&self) -> Gathering {
         let kernel = &self.spec.kernel_shape;
-        let row = kernel.last().map_or(1, |last| last * self.of_pixel());
         let has_padded_copy = self.reading() == Reading::Padded;
         let is_padded = is_padded(self.spec) != Some(false);
         let is_one_line = kernel.iter().all(|taps| *taps == 1)
             && self.spec.strides().iter().all(|stride| *stride == 1)
             && !is_padded;
-        match self.for_amx {
-            false if has_padded_copy && row <= FEW_BYTES_OF_ROW => Gathering::Always,
-            true if self.group == 1 && !is_one_line => match has_padded_copy || !is_padded {
-                true => Gathering::OfNarrowImages,
-                false => Gathering::Always,
-            },
-            _ => Gathering::Never,
+        match has_padded_copy || !is_padded {
+            _ if !self.for_amx || self.group > 1 || is_one_line => Gathering::Never,
+            true => Gathering::OfNarrowImages,
+            false => Gathering::Always,
         }
     }
 

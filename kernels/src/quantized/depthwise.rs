@@ -4,6 +4,8 @@
 //! follow each other in a line share columns: with a stride of 1, each has one that the pixel before it had not. Where a pixel has
 //! few channels, vectors have those of several neighbours, which are as if they were one pixel of so many channels.
 
+use std::ops::Range;
+
 use super::finish::TileSums;
 use super::vectors::{CodeLanes, Codes, TapLanes, channel_of_lane, load_sums};
 use crate::convolution::{DepthwiseRows, MOST_ROWS, TilePlace};
@@ -157,27 +159,58 @@ type BlockCodes<const N: usize, const T: usize, const B: usize> = [[[u8; N]; T];
 /// Pixels whose sums are finished at once.
 const PIXELS: usize = 4;
 
+/// So many columns of four taps stay in registers.
+const COLUMNS: usize = 3;
+
 impl<'a> DepthwiseTask<'a> {
     /// Computes all pixels.
     fn multiply_on<L: TapLanes<T, N>, const T: usize, const N: usize>(&mut self, lanes: L) {
         let blocks = self.kernels.channels.div_ceil(T * N);
         for line in &self.lines() {
+            let all = 0..line.pixels;
             // Four vectors of four taps, and up to eight of two.
             for (first, blocks) in row_panels(0..blocks, if T == 4 { 1 } else { 4 }) {
-                let task = &mut *self;
-                match (blocks, task.shape()) {
+                match (blocks, self.shape()) {
                     (4, _) if const { T == 2 } => {
-                        lanes.enter(DepthwiseBlocks::<T, N, 4, 8, 0> { task, line, first });
+                        self.blocks_on::<L, T, N, 4, 8>(lanes, line, first, all.clone());
                     }
                     (2, _) if const { T == 2 } => {
-                        lanes.enter(DepthwiseBlocks::<T, N, 2, 4, 0> { task, line, first });
+                        self.blocks_on::<L, T, N, 2, 4>(lanes, line, first, all.clone());
                     }
-                    (_, [3, 1]) => {
-                        lanes.enter(DepthwiseBlocks::<T, N, 1, T, 3> { task, line, first });
+                    (_, [COLUMNS, 1]) if const { T == 4 } => {
+                        let whole = line.whole_pixels((first + 1) * T * N);
+                        self.blocks_on::<L, T, N, 1, T>(lanes, line, first, 0..whole.start);
+                        let (task, pixels) = (&mut *self, whole.clone());
+                        match task.new_columns() {
+                            _ if pixels.is_empty() => (),
+                            1 => lanes.enter(ThreeColumns::<T, N, 1> { task, line, first, pixels }),
+                            2 => lanes.enter(ThreeColumns::<T, N, 2> { task, line, first, pixels }),
+                            _ => lanes.enter(ThreeColumns::<T, N, 3> { task, line, first, pixels }),
+                        }
+                        self.blocks_on::<L, T, N, 1, T>(lanes, line, first, whole.end..all.end);
                     }
-                    _ => lanes.enter(DepthwiseBlocks::<T, N, 1, T, 0> { task, line, first }),
+                    _ => self.blocks_on::<L, T, N, 1, T>(lanes, line, first, all.clone()),
                 }
             }
+        }
+    }
+
+    /// Some pixels of a line, for some blocks of channels.
+    fn blocks_on<
+        L: TapLanes<T, N>,
+        const T: usize,
+        const N: usize,
+        const B: usize,
+        const V: usize,
+    >(
+        &mut self,
+        lanes: L,
+        line: &OutputLine<'a>,
+        first: usize,
+        pixels: Range<usize>,
+    ) {
+        if !pixels.is_empty() {
+            lanes.enter(DepthwiseBlocks::<T, N, B, V> { task: self, line, first, pixels });
         }
     }
 
@@ -311,6 +344,50 @@ impl<'a> DepthwiseTask<'a> {
 }
 
 impl<'a> OutputLine<'a> {
+    /// The pixels each of whose [`COLUMNS`] is in the image, with all codes up to a channel, or in the padding.
+    fn whole_pixels(&self, end: usize) -> Range<usize> {
+        // So many pixels of the image's line have all these codes, and pixels that are computed together all of their neighbours.
+        let there = |row: &ImageLine| match (row.codes.len().checked_sub(end), row.stride) {
+            (None, _) => 0,
+            (_, 0) => self.size,
+            (Some(rest), stride) => self.size.min(rest / stride + self.together),
+        };
+        let size = self.rows.iter().map(there).min().unwrap_or(0);
+        if self.together == 1 && size == self.size && end <= self.padding.codes.len() {
+            return 0..self.pixels;
+        }
+        // What the columns of a pixel need from the first one on.
+        let reach = (COLUMNS - 1) * self.dilation + self.together;
+        let begin = self.pad.saturating_sub(self.begin).div_ceil(self.stride);
+        // The last of these begins where its columns end with the line.
+        let last = (size + self.pad).checked_sub(reach + self.begin);
+        let end = last.map_or(0, |last| last / self.stride + 1).min(self.pixels);
+        begin.min(end)..end
+    }
+
+    /// The codes of a column of a [whole pixel](Self::whole_pixels), interleaved, for a block of channels.
+    #[inline(always)]
+    fn whole_column<L: TapLanes<T, N>, const T: usize, const N: usize>(
+        &self,
+        lanes: L,
+        pixel: usize,
+        column: usize,
+        first: usize,
+    ) -> [L::Words; T] {
+        let x = self.begin + pixel * self.stride + column * self.dilation;
+        // Before the image, this is more than its size, too.
+        let x = x.wrapping_sub(self.pad);
+        let is_there = x < self.size;
+        let rows = &self.rows.as_chunks::<T>().0[0];
+        let mut taps = [&[[0; N]; T]; T];
+        for tap in 0..T {
+            let ImageLine { codes, stride } = if is_there { &rows[tap] } else { &self.padding };
+            let codes = &codes[x.wrapping_mul(*stride) + first * T * N..][..T * N];
+            taps[tap] = &codes.as_chunks().0.as_chunks().0[0];
+        }
+        lanes.interleaved(taps)
+    }
+
     /// The codes of some taps of a column of a pixel, for some blocks of channels: `last` are for codes that end before the blocks
     /// do.
     #[inline(always)]
@@ -371,66 +448,114 @@ impl<'a> OutputLine<'a> {
     }
 }
 
-/// Some blocks of channels, which have `V` vectors together, of all pixels of a line. If `K` is not 0, the kernel has as many
-/// columns, each of one group of taps: so few that their codes stay in registers.
-struct DepthwiseBlocks<
-    't,
-    'a,
-    const T: usize,
-    const N: usize,
-    const B: usize,
-    const V: usize,
-    const K: usize,
-> {
+/// A block of channels of [whole pixels](OutputLine::whole_pixels), whose kernels have [`COLUMNS`] of one group of taps: so few that
+/// their codes stay in registers. `S` columns of a pixel are none of the pixel before it.
+struct ThreeColumns<'t, 'a, const T: usize, const N: usize, const S: usize> {
     task: &'t mut DepthwiseTask<'a>,
     line: &'t OutputLine<'a>,
     first: usize,
+    pixels: Range<usize>,
 }
 
-#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-impl<
-    L: TapLanes<T, N>,
-    const T: usize,
-    const N: usize,
-    const B: usize,
-    const V: usize,
-    const K: usize,
-> On<L> for DepthwiseBlocks<'_, '_, T, N, B, V, K>
+#[expect(
+    clippy::needless_range_loop,
+    reason = "loops of constants keep codes and sums in registers"
+)]
+impl<L: TapLanes<T, N>, const T: usize, const N: usize, const S: usize> On<L>
+    for ThreeColumns<'_, '_, T, N, S>
 {
     #[inline(always)]
     fn run(self, lanes: L) {
-        let DepthwiseBlocks { task, line, first } = self;
-        let [columns, groups] = if K > 0 { [K, 1] } else { task.shape() };
+        let ThreeColumns { task, line, first, pixels } = self;
+        let ([weights], [offsets]) = task.kernels_of::<T, N, 1>(first, COLUMNS);
+        let zero = lanes.load_i32(&[0; N]);
+        let mut held = [[zero; T]; COLUMNS];
+        let mut tile = [[zero; T]; PIXELS];
+        // What the first pixel would have in common with one before it. Without loops, which would be no constants.
+        if const { S < 3 } {
+            held[S] = line.whole_column(lanes, pixels.start, 0, first);
+        }
+        if const { S < 2 } {
+            held[S + 1] = line.whole_column(lanes, pixels.start, 1, first);
+        }
+        for begin in pixels.clone().step_by(PIXELS) {
+            let count = PIXELS.min(pixels.end - begin);
+            for number in 0..count {
+                for column in S..COLUMNS {
+                    held[column - S] = held[column];
+                }
+                let pixel = begin + number;
+                if const { S > 2 } {
+                    held[0] = line.whole_column(lanes, pixel, 0, first);
+                }
+                if const { S > 1 } {
+                    held[1] = line.whole_column(lanes, pixel, 1, first);
+                }
+                held[2] = line.whole_column(lanes, pixel, 2, first);
+                let mut sums = load_sums(lanes, offsets);
+                for column in 0..COLUMNS {
+                    for vector in 0..T {
+                        let weights = &weights[column][vector];
+                        sums[vector] = lanes.add_taps(sums[vector], held[column][vector], weights);
+                    }
+                }
+                tile[number] = lanes.in_order(sums);
+            }
+            task.finish_first(lanes, &tile, count, first, line.first + begin);
+        }
+    }
+}
+
+/// The codes of the taps of a block of channels, interleaved.
+#[inline(always)]
+fn interleaved<L: TapLanes<T, N>, const T: usize, const N: usize, const B: usize>(
+    lanes: L,
+    codes: [&BlockCodes<N, T, B>; T],
+    block: usize,
+) -> [L::Words; T] {
+    let mut taps = [&codes[0][block]; T];
+    for tap in 1..T {
+        taps[tap] = &codes[tap][block];
+    }
+    lanes.interleaved(taps)
+}
+
+/// Some blocks of channels, which have `V` vectors together, of some pixels of a line.
+struct DepthwiseBlocks<'t, 'a, const T: usize, const N: usize, const B: usize, const V: usize> {
+    task: &'t mut DepthwiseTask<'a>,
+    line: &'t OutputLine<'a>,
+    first: usize,
+    pixels: Range<usize>,
+}
+
+#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+impl<L: TapLanes<T, N>, const T: usize, const N: usize, const B: usize, const V: usize> On<L>
+    for DepthwiseBlocks<'_, '_, T, N, B, V>
+{
+    #[inline(always)]
+    fn run(self, lanes: L) {
+        let DepthwiseBlocks { task, line, first, pixels } = self;
+        let [columns, groups] = task.shape();
         let (weights, offsets) = task.kernels_of::<T, N, B>(first, columns * groups);
         let mut last = [[[[0; N]; T]; B]; T];
         let zero = lanes.load_i32(&[0; N]);
-        let mut in_registers = [[[zero; T]; B]; K];
-        let mut in_memory = vec![[[zero; T]; B]; if K > 0 { 0 } else { columns * groups }];
+        let mut held = vec![[[zero; T]; B]; columns * groups];
         let mut tile = [[zero; V]; PIXELS];
         let moved = task.new_columns();
         // Where the first column is in memory.
         let mut place = 0;
-        for begin in (0..line.pixels).step_by(PIXELS) {
-            let count = PIXELS.min(line.pixels - begin);
+        for begin in pixels.clone().step_by(PIXELS) {
+            let count = PIXELS.min(pixels.end - begin);
             for number in 0..count {
                 let pixel = begin + number;
-                let missing = if pixel == 0 { columns } else { moved };
+                let missing = if pixel == pixels.start { columns } else { moved };
                 place = wrapped(place + missing, columns);
                 for column in columns - missing..columns {
-                    let held = if K > 0 {
-                        in_registers.copy_within(1.., 0);
-                        &mut in_registers[K - 1..]
-                    } else {
-                        &mut in_memory[wrapped(place + column, columns) * groups..][..groups]
-                    };
+                    let held = &mut held[wrapped(place + column, columns) * groups..][..groups];
                     for (group, held) in held.iter_mut().enumerate() {
                         let codes = line.codes::<T, N, B>(pixel, column, group, first, &mut last);
                         for block in 0..B {
-                            let mut taps = [&codes[0][block]; T];
-                            for tap in 1..T {
-                                taps[tap] = &codes[tap][block];
-                            }
-                            held[block] = lanes.interleaved(taps);
+                            held[block] = interleaved(lanes, codes, block);
                         }
                     }
                 }
@@ -439,10 +564,7 @@ impl<
                     sums[block] = load_sums(lanes, &offsets[block]);
                 }
                 for column in 0..columns {
-                    let held = match K {
-                        0 => &in_memory[wrapped(place + column, columns) * groups..][..groups],
-                        _ => &in_registers[column..][..1],
-                    };
+                    let held = &held[wrapped(place + column, columns) * groups..][..groups];
                     for (group, codes) in held.iter().enumerate() {
                         for block in 0..B {
                             let weights = &weights[block][column * groups + group];
