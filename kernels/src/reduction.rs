@@ -87,10 +87,15 @@ const ROWS: usize = 512;
 /// Rows of fewer elements are reduced several at once.
 const SHORT: usize = 64;
 
-/// So many blocks of rows are reduced each for itself, if each has this many rows at least. Threads share the blocks, as rows that lie
-/// side by side are what each of them has written, and what it goes on with; nothing depends on how many threads there are.
+/// So many blocks of rows are reduced first, so that each thread reads rows that it probably wrote. Their number is fixed, so that
+/// results do not depend on threads.
 const BLOCKS: usize = 8;
-const ROWS_OF_BLOCK: usize = 4;
+
+/// Blocks have this many rows at least.
+const LEAST_ROWS: usize = 4;
+
+/// Of more columns each thread has enough for itself.
+const MOST_COLUMNS: usize = 4 * BLOCK;
 
 /// Of each row of some data.
 struct ReduceRows<'a> {
@@ -306,7 +311,8 @@ impl ReductionOfAxes {
                     Ok(())
                 });
             }
-            if size >= SHORT && count >= BLOCKS * ROWS_OF_BLOCK {
+            let has_blocks = count >= BLOCKS * LEAST_ROWS && output.len() <= MOST_COLUMNS;
+            if size >= SHORT && has_blocks {
                 return self.by_blocks(data, [count, size], output);
             }
             let of_threads = if size < SHORT { size } else { FLOATS_OF_LINE };

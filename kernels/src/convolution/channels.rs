@@ -452,9 +452,9 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
     #[inline(always)]
     fn line<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels) {
         let window = self.rows.window;
-        let moves = &window.per_image;
-        let (pad, size, stride) = (moves.pads[2][0], moves.input[2], moves.strides[2]);
-        let reach = (moves.kernel[2] - 1) * moves.dilations[2];
+        let per_image = &window.per_image;
+        let (pad, size, stride) = (per_image.pads[2][0], per_image.input[2], per_image.strides[2]);
+        let reach = (per_image.kernel[2] - 1) * per_image.dilations[2];
         let start = line.met.last().map_or(0, |(_, start)| *start);
         let tile = if const { N > 8 } { 7 } else { 4 };
         let tile = if line.pixels < tile { 1 } else { tile };
@@ -498,24 +498,25 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
         let data: &[f32] = cast_slice(bytes);
         let channels = F::of_pixel::<N>(window.channels::<f32>());
         let channel = self.first * N;
-        let moves = &window.per_image;
-        let (columns, stride, pad) = (moves.kernel[2], moves.strides[2], moves.pads[2][0]);
+        let per_image = &window.per_image;
+        let (columns, stride, pad) =
+            (per_image.kernel[2], per_image.strides[2], per_image.pads[2][0]);
         let begin = (line.x + pixel) * stride;
         let weights = self.reduce.weights(channel, V * N).as_chunks::<N>().0.as_chunks::<V>().0;
         let mut results = [self.begin(lanes); R];
-        let distance = moves.dilations[2] * channels;
+        let distance = per_image.dilations[2] * channels;
         // What a row of the kernel meets of each pixel, from its first column on.
         let reach = (columns - 1) * distance + V * N;
         let padding = &line.padding[channel..].as_chunks().0.as_chunks().0[0];
         // The pixels that a row of the kernel meets, from the first one on, in steps of one.
         let mut met: [&[[f32; N]; V]; MOST_PIXELS_MET] = [padding; MOST_PIXELS_MET];
-        let met_count = (R - 1) * stride + (columns - 1) * moves.dilations[2] + 1;
-        let are_data =
-            pad.saturating_sub(begin)..met_count.min((pad + moves.input[2]).saturating_sub(begin));
+        let met_count = (R - 1) * stride + (columns - 1) * per_image.dilations[2] + 1;
+        let are_data = pad.saturating_sub(begin)
+            ..met_count.min((pad + per_image.input[2]).saturating_sub(begin));
         for (row_of_kernel, start) in &line.met {
             // From the first pixel of the image's line to the vectors of the last one.
             let line = &data[start * channels + channel..];
-            let reach_of_line = moves.input[2].saturating_sub(1) * channels + V * N;
+            let reach_of_line = per_image.input[2].saturating_sub(1) * channels + V * N;
             let line = &line[..line.len().min(reach_of_line)];
             let mut rows: [&[f32]; R] = [&[]; R];
             if WHOLE {
@@ -533,7 +534,7 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
                 let mut place = column * distance;
                 if !WHOLE {
                     for row in 0..R {
-                        let pixel = row * stride + column * moves.dilations[2];
+                        let pixel = row * stride + column * per_image.dilations[2];
                         rows[row] = met[pixel % MOST_PIXELS_MET].as_flattened();
                     }
                     place = 0;
@@ -577,14 +578,15 @@ impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
         let data: &[f32] = cast_slice(bytes);
         let channels = F::of_pixel::<N>(window.channels::<f32>());
         let channel = self.first * N;
-        let moves = &window.per_image;
-        let (columns, dilation, pad) = (moves.kernel[2], moves.dilations[2], moves.pads[2][0]);
-        let begin = (line.x + pixel) * moves.strides[2];
+        let per_image = &window.per_image;
+        let (columns, dilation, pad) =
+            (per_image.kernel[2], per_image.dilations[2], per_image.pads[2][0]);
+        let begin = (line.x + pixel) * per_image.strides[2];
         let weights = self.reduce.weights(channel, V * N).as_chunks::<N>().0.as_chunks::<V>().0;
         let mut results = self.begin(lanes);
         // The columns of the kernel that meet data.
         let first = pad.saturating_sub(begin).div_ceil(dilation).min(columns);
-        let end = (pad + moves.input[2]).saturating_sub(begin).div_ceil(dilation).min(columns);
+        let end = (pad + per_image.input[2]).saturating_sub(begin).div_ceil(dilation).min(columns);
         for (row_of_kernel, start) in &line.met {
             for column in first..end {
                 let x = begin + column * dilation - pad;

@@ -227,14 +227,14 @@ proptest! {
         let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
         let image: usize = sizes.iter().product();
         let data = integers(batch * channels * image);
-        for of in [PoolKind::Max, PoolKind::Sum, PoolKind::Mean, PoolKind::MeanWithPadding] {
+        for kind in [PoolKind::Max, PoolKind::Sum, PoolKind::Mean, PoolKind::MeanWithPadding] {
             let expected: Vec<f32> = (0..batch * channels)
                 .flat_map(|channel| {
                     let image = &data[channel * image..][..image];
                     windows.iter().map(move |window| {
                         let elements = window.iter().flatten().map(|at| image[*at]);
                         let count = elements.clone().count() as f32;
-                        match of {
+                        match kind {
                             PoolKind::Max => elements.fold(f32::MIN, f32::max),
                             PoolKind::Sum => elements.sum(),
                             PoolKind::Mean => elements.sum::<f32>() / count,
@@ -247,9 +247,9 @@ proptest! {
             let expected = Tensor::from_shape(&shape(&[batch, channels], &output), &expected).unwrap();
             let [data, expected] = [data, expected].map(|tensor| channels_last(&tensor).unwrap());
             let check = || {
-                let op = ChannelsLastPool::new(spec(&axes, channels, channels), of);
+                let op = ChannelsLastPool::new(spec(&axes, channels, channels), kind);
                 let found = run(&op, &[&data]).unwrap();
-                let exactly = matches!(of, PoolKind::Max | PoolKind::Sum);
+                let exactly = matches!(kind, PoolKind::Max | PoolKind::Sum);
                 let how = if exactly { Approximation::Exact } else { Approximation::Approximate };
                 found.close_enough(&expected, how).unwrap();
             };
@@ -265,8 +265,8 @@ fn means_of_integers_that_are_integers() -> TractResult<()> {
     let axis = Axis { size: 40, kernel: 3, stride: 1, dilation: 1, begin: 0, end: 0 };
     let data = integers(40 * 40).iter().map(|it| 9. * it).collect::<Vec<f32>>();
     let data = Tensor::from_shape(&[1, 40, 40, 1], &data)?;
-    for of in [PoolKind::Mean, PoolKind::MeanWithPadding] {
-        let op = ChannelsLastPool::new(spec(&[axis.clone(), axis.clone()], 1, 1), of);
+    for kind in [PoolKind::Mean, PoolKind::MeanWithPadding] {
+        let op = ChannelsLastPool::new(spec(&[axis.clone(), axis.clone()], 1, 1), kind);
         let check = || {
             let found = run(&op, &[&data]).unwrap();
             let found = found.try_as_plain_ram().unwrap();

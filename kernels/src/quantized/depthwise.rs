@@ -159,7 +159,7 @@ type BlockCodes<const N: usize, const T: usize, const B: usize> = [[[u8; N]; T];
 /// Pixels whose sums are finished at once.
 const PIXELS: usize = 4;
 
-/// So many columns of four taps stay in registers.
+/// Kernels of so many columns, of four taps at most, have vectors of codes in variables, which stay in registers with AVX-512.
 const COLUMNS: usize = 3;
 
 impl<'a> DepthwiseTask<'a> {
@@ -344,16 +344,17 @@ impl<'a> DepthwiseTask<'a> {
 }
 
 impl<'a> OutputLine<'a> {
-    /// The pixels each of whose [`COLUMNS`] is in the image, with all codes up to a channel, or in the padding.
-    fn whole_pixels(&self, end: usize) -> Range<usize> {
+    /// The pixels whose [`COLUMNS`] are in the image, with all codes up to a channel. If each pixel is computed alone, columns may be in
+    /// the padding, too.
+    fn whole_pixels(&self, end_channel: usize) -> Range<usize> {
         // So many pixels of the image's line have all these codes, and pixels that are computed together all of their neighbours.
-        let there = |row: &ImageLine| match (row.codes.len().checked_sub(end), row.stride) {
+        let there = |row: &ImageLine| match (row.codes.len().checked_sub(end_channel), row.stride) {
             (None, _) => 0,
             (_, 0) => self.size,
             (Some(rest), stride) => self.size.min(rest / stride + self.together),
         };
         let size = self.rows.iter().map(there).min().unwrap_or(0);
-        if self.together == 1 && size == self.size && end <= self.padding.codes.len() {
+        if self.together == 1 && size == self.size && end_channel <= self.padding.codes.len() {
             return 0..self.pixels;
         }
         // What the columns of a pixel need from the first one on.
@@ -362,7 +363,12 @@ impl<'a> OutputLine<'a> {
         // The last of these begins where its columns end with the line.
         let last = (size + self.pad).checked_sub(reach + self.begin);
         let end = last.map_or(0, |last| last / self.stride + 1).min(self.pixels);
-        begin.min(end)..end
+        if begin < end { begin..end } else { 0..0 }
+    }
+
+    /// Which pixel of the image's line a column of a pixel begins with. In the padding, also before the image, it is the size or more.
+    fn x(&self, pixel: usize, column: usize) -> usize {
+        (self.begin + pixel * self.stride + column * self.dilation).wrapping_sub(self.pad)
     }
 
     /// The codes of a column of a [whole pixel](Self::whole_pixels), interleaved, for a block of channels.
@@ -374,9 +380,7 @@ impl<'a> OutputLine<'a> {
         column: usize,
         first: usize,
     ) -> [L::Words; T] {
-        let x = self.begin + pixel * self.stride + column * self.dilation;
-        // Before the image, this is more than its size, too.
-        let x = x.wrapping_sub(self.pad);
+        let x = self.x(pixel, column);
         let is_there = x < self.size;
         let rows = &self.rows.as_chunks::<T>().0[0];
         let mut taps = [&[[0; N]; T]; T];
@@ -399,9 +403,7 @@ impl<'a> OutputLine<'a> {
         first: usize,
         last: &'l mut [BlockCodes<N, T, B>; T],
     ) -> [&'l BlockCodes<N, T, B>; T] {
-        let x = self.begin + pixel * self.stride + column * self.dilation;
-        let x = x.wrapping_sub(self.pad);
-        // Before the image, this is more than its size, too.
+        let x = self.x(pixel, column);
         if self.together > 1 && self.size.saturating_sub(x) < self.together {
             return self.codes_at_end(x, group, last);
         }
@@ -448,8 +450,8 @@ impl<'a> OutputLine<'a> {
     }
 }
 
-/// A block of channels of [whole pixels](OutputLine::whole_pixels), whose kernels have [`COLUMNS`] of one group of taps: so few that
-/// their codes stay in registers. `S` columns of a pixel are none of the pixel before it.
+/// A block of channels of [whole pixels](OutputLine::whole_pixels), whose kernels have [`COLUMNS`] of one group of taps. `S` columns of a
+/// pixel are none of the pixel before it.
 struct ThreeColumns<'t, 'a, const T: usize, const N: usize, const S: usize> {
     task: &'t mut DepthwiseTask<'a>,
     line: &'t OutputLine<'a>,
@@ -471,7 +473,7 @@ impl<L: TapLanes<T, N>, const T: usize, const N: usize, const S: usize> On<L>
         let zero = lanes.load_i32(&[0; N]);
         let mut held = [[zero; T]; COLUMNS];
         let mut tile = [[zero; T]; PIXELS];
-        // What the first pixel would have in common with one before it. Without loops, which would be no constants.
+        // What the first pixel would have in common with one before it. No loops, as indices must be constants.
         if const { S < 3 } {
             held[S] = line.whole_column(lanes, pixels.start, 0, first);
         }
@@ -504,20 +506,6 @@ impl<L: TapLanes<T, N>, const T: usize, const N: usize, const S: usize> On<L>
             task.finish_first(lanes, &tile, count, first, line.first + begin);
         }
     }
-}
-
-/// The codes of the taps of a block of channels, interleaved.
-#[inline(always)]
-fn interleaved<L: TapLanes<T, N>, const T: usize, const N: usize, const B: usize>(
-    lanes: L,
-    codes: [&BlockCodes<N, T, B>; T],
-    block: usize,
-) -> [L::Words; T] {
-    let mut taps = [&codes[0][block]; T];
-    for tap in 1..T {
-        taps[tap] = &codes[tap][block];
-    }
-    lanes.interleaved(taps)
 }
 
 /// Some blocks of channels, which have `V` vectors together, of some pixels of a line.
@@ -555,7 +543,11 @@ impl<L: TapLanes<T, N>, const T: usize, const N: usize, const B: usize, const V:
                     for (group, held) in held.iter_mut().enumerate() {
                         let codes = line.codes::<T, N, B>(pixel, column, group, first, &mut last);
                         for block in 0..B {
-                            held[block] = interleaved(lanes, codes, block);
+                            let mut taps = [&codes[0][block]; T];
+                            for tap in 1..T {
+                                taps[tap] = &codes[tap][block];
+                            }
+                            held[block] = lanes.interleaved(taps);
                         }
                     }
                 }

@@ -292,6 +292,38 @@ fn convolutions_of_codes() {
     });
 }
 
+/// Lines of many pixels, of which neighbours share columns of the kernel, and the first and last ones meet padding.
+#[test]
+fn long_lines_of_depthwise_convolutions() {
+    with_all_instructions(|_| {
+        for group in [16, 32, 64, 70, 130] {
+            for (kernel, stride, dilation) in
+                [(3, 1, 1), (3, 2, 1), (3, 3, 1), (3, 1, 2), (3, 4, 2), (1, 1, 1), (1, 2, 1)]
+            {
+                let rows = WindowAxis { size: 3, kernel, stride: 1, dilation: 1, pads: [0; 2] };
+                let line = WindowAxis { size: 23, kernel: 3, stride, dilation, pads: [2, 1] };
+                let case = LayerCase {
+                    images: 2,
+                    axes: vec![rows, line],
+                    group,
+                    inputs: 1,
+                    outputs: 1,
+                    zeros: vec![7],
+                    any_weights: true,
+                    seed: 5,
+                };
+                case.check();
+                #[cfg(feature = "multithread-mm")]
+                for threads in [2, 3] {
+                    use tract_core::prelude::multithread::*;
+                    set_threading_element_threshold(0);
+                    multithread_tract_scope(Executor::multithread(threads), || case.check());
+                }
+            }
+        }
+    });
+}
+
 /// Of layers whose limits and scales are arbitrary, beside exact arithmetic with them: fewer than one code in 10,000 is another
 /// one, and that is a neighbour.
 #[test]

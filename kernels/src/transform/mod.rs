@@ -10,6 +10,7 @@ mod convolution;
 mod elementwise;
 mod found;
 mod fully_connected;
+mod gelu;
 mod half;
 mod layout;
 mod lstm;
@@ -41,10 +42,12 @@ use crate::barrier::guard_downsamples;
 pub use rule::{Decision, Movement, Outcome, Phase, RegisteredMovement, Rewrite, Rule, Session};
 
 /// The rules of this crate, in the order in which they are tried.
-static RULES: [Rule; 18] = [
+static RULES: [Rule; 19] = [
     Rule::new("compressed", Phase::AsRead, fully_connected::rewrite_compressed),
     // Convolutions take it over.
     Rule::new("prelu", Phase::BeforeAxisMoves, prelu::rewrite),
+    // Products do.
+    Rule::new("gelu", Phase::BeforeAxisMoves, gelu::rewrite),
     Rule::new("convolution", Phase::BeforeAxisMoves, convolution::rewrite),
     Rule::new("pool", Phase::BeforeAxisMoves, pool::rewrite),
     Rule::new("resize", Phase::BeforeAxisMoves, resize::rewrite),

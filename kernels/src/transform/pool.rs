@@ -11,11 +11,11 @@ use crate::convolution::{ChannelsLastPool, PackedConvolution, PoolKind};
 
 /// A pool over one to three spatial axes.
 pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
-    let (mut spec, of) = if let Some(op) = node.op_as::<MaxPool>() {
+    let (mut spec, kind) = if let Some(op) = node.op_as::<MaxPool>() {
         refuse_if!(op.with_index_outputs.is_some(), "it has an output of indices");
         (op.pool_spec.clone(), PoolKind::Max)
     } else if let Some(op) = node.op_as::<SumPool>() {
-        let of = match (op.normalize, op.count_include_pad) {
+        let kind = match (op.normalize, op.count_include_pad) {
             (false, _) => PoolKind::Sum,
             (true, true) => PoolKind::MeanWithPadding,
             (true, false) => PoolKind::Mean,
@@ -23,11 +23,11 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
         let padding = &op.pool_spec.padding;
         // The last windows may reach beyond the padding, and what is there does not count.
         refuse_if!(
-            of == PoolKind::MeanWithPadding
+            kind == PoolKind::MeanWithPadding
                 && matches!(padding, PaddingSpec::ExplicitOnnxPool(.., true)),
             "it counts padding, and its output is rounded up"
         );
-        (op.pool_spec.clone(), of)
+        (op.pool_spec.clone(), kind)
     } else {
         return Ok(None);
     };
@@ -41,7 +41,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
     let format = spec.data_format;
     spec.data_format = channels_last(format);
     let chain = Chain::new(model, node);
-    let op = ChannelsLastPool::new(spec, of);
+    let op = ChannelsLastPool::new(spec, kind);
     Ok(Some(
         wire_channels_last(&chain, node.inputs[0], None, format, vec![Box::new(op)], vec![])?
             .into(),

@@ -222,7 +222,7 @@ impl<'a> QuantizedTranslation<'a> {
         };
         let outcome = match outcome {
             Some(Translated::Done(by)) => Outcome::Replaced(by.to_string()),
-            Some(Translated::MovesCodes) => return Ok(()),
+            Some(Translated::Forwarded) => return Ok(()),
             Some(Translated::Refused(reason)) => Outcome::Refused(reason),
             None if node.inputs.iter().any(has_codes) => {
                 Outcome::Refused("there is no operator on codes for it".into())
@@ -285,8 +285,8 @@ impl<'a> QuantizedTranslation<'a> {
 enum Translated {
     /// It, and perhaps what follows, is this operator.
     Done(StaticName),
-    /// It moves codes.
-    MovesCodes,
+    /// It computes nothing: what it gives are codes or numbers that were there, perhaps in other places.
+    Forwarded,
     Refused(String),
 }
 

@@ -158,7 +158,7 @@ impl<'a> QuantizedTranslation<'a> {
                 self.set(end, value.clone());
             }
             self.done.insert(node.id);
-            return Ok(Some(Translated::MovesCodes));
+            return Ok(Some(Translated::Forwarded));
         }
         let before =
             value.levels.clone().filter(|before| before.are_the_same() && levels.are_the_same());
@@ -605,7 +605,7 @@ impl<'a> QuantizedTranslation<'a> {
         }
         let chain = Chain::new(self.source, node);
         self.replace(&chain, op, &inputs, Some(levels), layout)?;
-        Ok(Some(Translated::MovesCodes))
+        Ok(Some(Translated::Forwarded))
     }
 
     /// Axis operators that split the channels, move the parts and merge them again, as ShuffleNet does: the channels are another order
@@ -618,7 +618,7 @@ impl<'a> QuantizedTranslation<'a> {
             codes = self.wire(&format!("{}.shuffle", chain.last().name), op, &[codes])?;
         }
         self.replace(&chain, last, &[codes], Some(levels.clone()), ChannelsLast)?;
-        Ok(Some(Translated::MovesCodes))
+        Ok(Some(Translated::Forwarded))
     }
 
     /// A check of numbers that have the channels last: so have those that it gives.
@@ -628,6 +628,6 @@ impl<'a> QuantizedTranslation<'a> {
         rule_if_some!(numbers = value.numbers[ChannelsLast as usize]);
         rule_if_some!(op = with_channels_last(self.source, node)?);
         self.replace(&Chain::new(self.source, node), op, &[numbers], None, ChannelsLast)?;
-        Ok(Some(Translated::MovesCodes))
+        Ok(Some(Translated::Forwarded))
     }
 }
