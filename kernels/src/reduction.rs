@@ -162,6 +162,12 @@ impl WithSimd for ReduceColumns<'_> {
 }
 
 impl ReduceColumns<'_> {
+    /// Once in the program: it is compiled for each reducer and all vectors.
+    #[inline(never)]
+    fn run(self) {
+        Vectors::detect().run(self);
+    }
+
     #[inline(always)]
     fn reduce<S: Simd>(self, simd: S, reducer: Reducer) {
         let ReduceColumns { rows, size, count, output, .. } = self;
@@ -323,7 +329,7 @@ impl ReductionOfAxes {
                     let (part, rest) = output.split_at_mut((size - column).min(output.len()));
                     (at, output) = (at + part.len(), rest);
                     let rows = &data[outer * count * size + column..];
-                    vectors.run(ReduceColumns { reducer, rows, size, count, output: part });
+                    ReduceColumns { reducer, rows, size, count, output: part }.run();
                 }
                 Ok(())
             })
@@ -338,7 +344,7 @@ impl ReductionOfAxes {
         [count, size]: [usize; 2],
         output: &mut [f32],
     ) -> TractResult<()> {
-        let (reducer, vectors) = (self.reducer, Vectors::detect());
+        let reducer = self.reducer;
         let of_block = count.div_ceil(BLOCKS);
         let blocks = count.div_ceil(of_block);
         let mut of_blocks = Scratch::new(output.len() * blocks);
@@ -348,14 +354,14 @@ impl ReductionOfAxes {
                 let first = block * of_block;
                 let rows = &data[(outer * count + first) * size..];
                 let count = of_block.min(count - first);
-                vectors.run(ReduceColumns { reducer, rows, size, count, output });
+                ReduceColumns { reducer, rows, size, count, output }.run();
             }
             TractResult::Ok(())
         })?;
         for (rows, output) in
             of_blocks.chunks_exact(blocks * size).zip(output.chunks_exact_mut(size))
         {
-            vectors.run(ReduceColumns { reducer, rows, size, count: blocks, output });
+            ReduceColumns { reducer, rows, size, count: blocks, output }.run();
         }
         Ok(())
     }

@@ -151,6 +151,11 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
             }
         }
     }
+    // There are registers for what it takes, too, where vectors have 16 lanes.
+    let in_registers = match epilogue.activation {
+        Activation::HardSwish { .. } => N > 8,
+        other => other.limits().is_some(),
+    };
     match epilogue.activation {
         Activation::Clamp { min, max } => {
             let (min, max) = (lanes.splat(min), lanes.splat(max));
@@ -160,7 +165,7 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
                 }
             }
         }
-        Activation::HardSwish { factor, addend } => {
+        Activation::HardSwish { factor, addend } if const { N > 8 } => {
             // Said again, so that the loops have this function alone.
             let activation = Activation::HardSwish { factor, addend };
             for row in 0..R {
@@ -176,17 +181,16 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
     for (place, row) in places.iter_mut().zip(output.rows::<R>(first_row, channel, width)) {
         *place = Some(cast_slice_mut::<_, f32>(row));
     }
-    if epilogue.activation.is_long() {
-        // These take so many instructions that the numbers would not stay in registers.
+    if !in_registers {
+        // It takes so many instructions that the numbers would not stay there.
         let mut kept = [[[0.; N]; V]; R];
         for row in 0..R {
             for vector in 0..V {
                 lanes.store(&mut kept[row][vector], numbers[row][vector]);
             }
         }
-        for (row, kept) in kept.iter().enumerate() {
-            let Some(places) = &mut places[row] else { break };
-            let (whole, part) = places.as_chunks_mut();
+        for (row, places) in places.iter_mut().flatten().enumerate() {
+            let (kept, (whole, part)) = (&kept[row], places.as_chunks_mut());
             for (vector, place) in whole.iter_mut().enumerate() {
                 let numbers = lanes.load(&kept[vector]);
                 lanes.store(place, lanes.activated(numbers, epilogue.activation));

@@ -109,11 +109,6 @@ impl Activation {
         }
     }
 
-    /// Whether it takes so many instructions that it is done apart from others.
-    pub fn is_long(self) -> bool {
-        self.limits().is_none() && !matches!(self, Activation::HardSwish { .. })
-    }
-
     /// The function, of each lane.
     #[inline(always)]
     pub fn apply<S: Simd>(self, simd: S, x: S::f32s) -> S::f32s {

@@ -265,32 +265,21 @@ impl<T: Element> GemmBlock<'_, T> {
                 }
             }
         }
-        // Said again, so that each of the loops has this function alone.
-        match activation {
-            Activation::Clamp { min, max } => {
-                let clamp = Activation::Clamp { min, max };
-                for row in 0..N {
-                    for vector in 0..V {
-                        sums[row][vector] = clamp.apply(simd, sums[row][vector]);
-                    }
+        if let Activation::Clamp { min, max } = activation {
+            // Said again, so that each of the loops has this function alone.
+            let clamp = Activation::Clamp { min, max };
+            for row in 0..N {
+                for vector in 0..V {
+                    sums[row][vector] = clamp.apply(simd, sums[row][vector]);
                 }
             }
-            Activation::HardSwish { factor, addend } => {
-                let hard_swish = Activation::HardSwish { factor, addend };
-                for row in 0..N {
-                    for vector in 0..V {
-                        sums[row][vector] = hard_swish.apply(simd, sums[row][vector]);
-                    }
-                }
-            }
-            _ => (),
         }
         for row in 0..N {
             let vectors = S::as_mut_simd_f32s(places[row]).0;
             as_arrays_mut::<V, S::f32s>(vectors).0[0] = sums[row];
         }
         // These take so many instructions that the sums would not stay in registers.
-        if activation.is_long() {
+        if activation.limits().is_none() {
             for row in 0..N {
                 for place in S::as_mut_simd_f32s(places[row]).0 {
                     *place = activation.apply(simd, *place);

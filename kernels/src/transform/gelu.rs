@@ -174,7 +174,7 @@ mod tests {
         };
         let half = wire(constant(if form == Form::OtherNumber { 0.4 } else { 0.5 })?, &[])?;
         let one = wire(constant(1.)?, &[])?;
-        let c = wire(constant(0.797_884_56)?, &[])?;
+        let c = wire(constant(0.797_884_6)?, &[])?;
         let small = wire(constant(0.044_715)?, &[])?;
         let two = wire(constant(2.)?, &[])?;
         let mut x = data;
