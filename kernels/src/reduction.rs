@@ -164,8 +164,8 @@ impl WithSimd for ReduceColumns<'_> {
 impl ReduceColumns<'_> {
     /// Once in the program: it is compiled for each reducer and all vectors.
     #[inline(never)]
-    fn run(self) {
-        Vectors::detect().run(self);
+    fn run(self, vectors: Vectors) {
+        vectors.run(self);
     }
 
     #[inline(always)]
@@ -329,7 +329,7 @@ impl ReductionOfAxes {
                     let (part, rest) = output.split_at_mut((size - column).min(output.len()));
                     (at, output) = (at + part.len(), rest);
                     let rows = &data[outer * count * size + column..];
-                    ReduceColumns { reducer, rows, size, count, output: part }.run();
+                    ReduceColumns { reducer, rows, size, count, output: part }.run(vectors);
                 }
                 Ok(())
             })
@@ -344,7 +344,7 @@ impl ReductionOfAxes {
         [count, size]: [usize; 2],
         output: &mut [f32],
     ) -> TractResult<()> {
-        let reducer = self.reducer;
+        let (reducer, vectors) = (self.reducer, Vectors::detect());
         let of_block = count.div_ceil(BLOCKS);
         let blocks = count.div_ceil(of_block);
         let mut of_blocks = Scratch::new(output.len() * blocks);
@@ -354,14 +354,14 @@ impl ReductionOfAxes {
                 let first = block * of_block;
                 let rows = &data[(outer * count + first) * size..];
                 let count = of_block.min(count - first);
-                ReduceColumns { reducer, rows, size, count, output }.run();
+                ReduceColumns { reducer, rows, size, count, output }.run(vectors);
             }
             TractResult::Ok(())
         })?;
         for (rows, output) in
             of_blocks.chunks_exact(blocks * size).zip(output.chunks_exact_mut(size))
         {
-            ReduceColumns { reducer, rows, size, count: blocks, output }.run();
+            ReduceColumns { reducer, rows, size, count: blocks, output }.run(vectors);
         }
         Ok(())
     }

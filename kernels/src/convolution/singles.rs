@@ -151,12 +151,8 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
             }
         }
     }
-    // There are registers for what it takes, too, where vectors have 16 lanes.
     let in_registers = match epilogue.activation {
-        Activation::HardSwish { .. } => N > 8,
-        other => other.limits().is_some(),
-    };
-    match epilogue.activation {
+        Activation::Identity => true,
         Activation::Clamp { min, max } => {
             let (min, max) = (lanes.splat(min), lanes.splat(max));
             for row in 0..R {
@@ -164,7 +160,9 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
                     numbers[row][vector] = lanes.clamp(numbers[row][vector], min, max);
                 }
             }
+            true
         }
+        // Vectors of 16 lanes have registers for what it takes, too.
         Activation::HardSwish { factor, addend } if const { N > 8 } => {
             // Said again, so that the loops have this function alone.
             let activation = Activation::HardSwish { factor, addend };
@@ -173,9 +171,10 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
                     numbers[row][vector] = lanes.activated(numbers[row][vector], activation);
                 }
             }
+            true
         }
-        _ => (),
-    }
+        _ => false,
+    };
     // Loops, as functions of arrays need not be inlined.
     let mut places = [const { None }; R];
     for (place, row) in places.iter_mut().zip(output.rows::<R>(first_row, channel, width)) {

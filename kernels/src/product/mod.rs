@@ -86,6 +86,7 @@ impl<'a, T: Element> PackedGemm<'a, T> {
         PackedGemm { left, right, next: None, columns, output, bias: None, activation }
     }
 
+    /// Once in the program: it is compiled for all vectors.
     #[inline(never)]
     pub fn run(mut self, vectors: Vectors) {
         let tile = Tile::of(vectors);

@@ -23,7 +23,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
 /// What it is the function of.
 fn data(fused: &mut FusedNodes, node: &TypedNode) -> Found<OutletId> {
     let mut product = Product { number: 1., factors: tvec![], data: None };
-    product.multiply_operands(fused, node)?;
+    node.inputs.iter().try_for_each(|factor| product.multiply(fused, *factor))?;
     rule_if!(product.is(0.5));
     rule_if_let!([a, b] = product.factors[..]);
     for (x, other) in [(a, b), (b, a)] {
@@ -82,6 +82,19 @@ fn tanh_of(fused: &mut FusedNodes, outlet: OutletId) -> Found<OutletId> {
     Ok(Some(node.inputs[0]))
 }
 
+/// What is multiplied by itself, and how many times it is a factor.
+fn power(fused: &mut FusedNodes, outlet: OutletId) -> Found<(OutletId, usize)> {
+    rule_if_some!(node = fused.inner(outlet)?);
+    rule_if_some!(op = node.op_as::<ElementWiseOp>());
+    let times = match op.0.downcast_ref::<PowConst>() {
+        Some(op) if op.exponent == 2. => 2,
+        Some(op) if op.exponent == 3. => 3,
+        _ if op.0.is::<Square>() => 2,
+        _ => return Ok(None),
+    };
+    Ok(Some((node.inputs[0], times)))
+}
+
 /// A product of a number and others.
 struct Product {
     number: f32,
@@ -103,32 +116,17 @@ impl Product {
             self.number *= number;
             return Ok(());
         }
-        let found = fused.attempt(|fused| {
-            rule_if!(self.data != Some(outlet));
-            rule_if_some!(node = fused.inner(outlet)?);
-            rule_if!(is_single(&node.outputs[0].fact));
-            if is_binary::<Mul>(node) {
-                self.multiply_operands(fused, node)?;
-                return Ok(Some(()));
+        if self.data != Some(outlet) {
+            if let Some(factors) = fused.attempt(|fused| fused.factors(outlet))? {
+                return factors.into_iter().try_for_each(|factor| self.multiply(fused, factor));
             }
-            rule_if_some!(op = node.op_as::<ElementWiseOp>());
-            let times = match op.0.downcast_ref::<PowConst>() {
-                Some(op) if op.exponent == 2. => 2,
-                Some(op) if op.exponent == 3. => 3,
-                _ if op.0.is::<Square>() => 2,
-                _ => return Ok(None),
-            };
-            self.factors.extend(std::iter::repeat_n(node.inputs[0], times));
-            Ok(Some(()))
-        })?;
-        if found.is_none() {
-            self.factors.push(outlet);
+            if let Some((base, times)) = fused.attempt(|fused| power(fused, outlet))? {
+                self.factors.extend(std::iter::repeat_n(base, times));
+                return Ok(());
+            }
         }
+        self.factors.push(outlet);
         Ok(())
-    }
-
-    fn multiply_operands(&mut self, fused: &mut FusedNodes, node: &TypedNode) -> TractResult<()> {
-        node.inputs.iter().try_for_each(|input| self.multiply(fused, *input))
     }
 
     /// Whether the number is this one. Exporters write it with more or fewer digits.
