@@ -12,7 +12,7 @@ use super::product::{
     ConvolutionElement, DepthwiseRows, FilterFormat, GemmTask, MANY_WEIGHTS, PackedFilters,
     UnpackedFilters,
 };
-use super::rows::{Im2rowAddresses, PADDING};
+use super::rows::{Im2rowAddresses, PADDING, TapSlices};
 use super::window::ChannelsLastWindow;
 use crate::cost;
 use crate::memory::{Aligned, filled_output_dt};
@@ -321,16 +321,18 @@ impl<E: ConvolutionElement> Convolution<E> {
         } else {
             (bytes, window.rows(pixels, packed.for_amx()), bytes_of_tap)
         };
+        // Channels of other groups follow a tap.
+        let others = (self.group - 1) * of_pixel;
+        let length = |others| others + 4 * packed.steps_of(bytes_of_tap);
         if !packed.needs_wide_data() {
+            let length = length(others);
             // A matrix unit reads lines by their addresses.
             let tap_slices = match packed.for_amx() && addresses.lines_for_amx().is_some() {
-                true => vec![],
-                false => addresses.tap_slices(|start| &bytes[start..], &self.padding),
+                true => TapSlices::new(0),
+                false => addresses.tap_slices(|start| &bytes[start..], &self.padding, length),
             };
             return Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap };
         }
-        // Channels of other groups follow a tap.
-        let others = (self.group - 1) * of_pixel;
         let reach = (bytes_of_tap + others).next_multiple_of(4);
         let (first, end) = match addresses.range() {
             Some([first, last]) => (first, bytes.len().min(last + reach)),
@@ -340,7 +342,8 @@ impl<E: ConvolutionElement> Convolution<E> {
         wide.clear();
         wide.extend(bytes[first..end].iter().map(|code| i16::from(*code)));
         let (bytes, padding): (&[u8], _) = (cast_slice(wide), &self.widened_padding[..]);
-        let tap_slices = addresses.tap_slices(|start| &bytes[2 * (start - first)..], padding);
+        let at = |start| &bytes[2 * (start - first)..];
+        let tap_slices = addresses.tap_slices(at, padding, length(2 * others));
         Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap }
     }
 
@@ -470,7 +473,7 @@ struct Im2rowBytes<'a> {
     bytes: &'a [u8],
     addresses: Im2rowAddresses,
     /// What each tap of each row meets ([`Im2rowAddresses::tap_slices`]), if no matrix unit reads it by the addresses.
-    tap_slices: Vec<&'a [u8]>,
+    tap_slices: TapSlices<'a>,
     pixels: usize,
     /// The bytes of a tap.
     bytes_of_tap: usize,

@@ -83,12 +83,6 @@ impl<'a> OutputRows<'a> {
         residuals
     }
 
-    /// The rows from a channel on.
-    #[inline(always)]
-    pub fn behind_channel(&mut self, channel: usize) -> Output<'_, u8> {
-        self.rows.skip_columns((channel - self.first_channel) * self.size)
-    }
-
     /// So many elements from a channel on, of some rows.
     #[inline(always)]
     pub fn rows<const R: usize>(

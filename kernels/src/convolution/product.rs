@@ -9,9 +9,9 @@ use pulp::bytemuck::Pod;
 use tract_core::internal::*;
 
 use super::output::OutputRows;
-use super::rows::Im2rowAddresses;
 #[cfg(target_arch = "x86_64")]
 use super::rows::StridedLines;
+use super::rows::{Im2rowAddresses, TapSlices};
 use super::window::ChannelsLastWindow;
 use crate::cost::Cost;
 use crate::isa::{Instructions, Lanes, On};
@@ -276,7 +276,7 @@ pub(crate) struct GemmTask<'a, E: ConvolutionElement> {
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX is one"))]
     pub addresses: &'a Im2rowAddresses,
     /// For vectors: what each tap of each row meets, of all groups ([`Im2rowAddresses::tap_slices`]). Codes have two bytes if they are widened.
-    pub tap_slices: &'a [&'a [u8]],
+    pub tap_slices: &'a TapSlices<'a>,
     /// The bytes of a tap that belong to groups before this one.
     pub before: usize,
     pub rows: usize,
@@ -334,8 +334,10 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
         row: usize,
     ) {
         let taps = 0..self.filters.taps;
-        let met: Vec<&[u8]> =
-            taps.clone().map(|tap| &self.bytes[lines.start(row, tap)..]).collect();
+        let mut met = TapSlices::new(4 * self.steps);
+        for tap in taps.clone() {
+            met.extend(&self.bytes[lines.start(row, tap)..], 0, 1);
+        }
         let mut task = GemmTask {
             tap_slices: &met,
             before: 0,
@@ -345,25 +347,25 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
             ..*self
         };
         let pass = TapsOfPanel { panel, taps, ahead: Ahead::default() };
-        task.taps_on::<L, W, N, 1>(lanes, 0, &pass, &mut []);
+        task.taps_on::<L, W, N, 1>(lanes, 0..1, &pass, &mut []);
     }
 
-    /// Computes some taps of a tile of `R` rows. `sums` are those of all rows after the taps before, unless these are all.
+    /// Computes some taps of tiles of `R` rows. `sums` are those of all rows after the taps before, unless these are all.
     #[inline(always)]
     fn taps_on<L: Dot<E, W, N>, const W: usize, const N: usize, const R: usize>(
         &mut self,
         lanes: L,
-        first: usize,
+        rows: Range<usize>,
         pass: &TapsOfPanel,
         sums: &mut [L::Sums],
     ) {
         let task = self;
         match task.vectors(pass.panel) {
             3 if const { N > 8 } => {
-                lanes.enter(DotTile::<E, L::Sums, W, N, R, 3> { task, first, pass, sums });
+                lanes.enter(DotTiles::<E, L::Sums, W, N, R, 3> { task, rows, pass, sums });
             }
-            2 => lanes.enter(DotTile::<E, L::Sums, W, N, R, 2> { task, first, pass, sums }),
-            _ => lanes.enter(DotTile::<E, L::Sums, W, N, R, 1> { task, first, pass, sums }),
+            2 => lanes.enter(DotTiles::<E, L::Sums, W, N, R, 2> { task, rows, pass, sums }),
+            _ => lanes.enter(DotTiles::<E, L::Sums, W, N, R, 1> { task, rows, pass, sums }),
         }
     }
 
@@ -392,23 +394,6 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
         let weights = &weights[first * of_a_sum..][..V * N * of_a_sum];
         let first_sums = first_sums[first..].as_chunks::<N>().0.as_chunks::<V>().0;
         (weights.as_chunks().0.as_chunks().0.as_chunks().0, &first_sums[0])
-    }
-
-    /// The steps of a tap, for some rows.
-    #[inline(always)]
-    fn steps_of_rows<const R: usize>(
-        &self,
-        first: usize,
-        tap: usize,
-        steps: usize,
-    ) -> [&'a [[u8; 4]]; R] {
-        let mut rows: [&[[u8; 4]]; R] = [&[]; R];
-        let taps = self.tap_slices[tap * self.rows + first..].first_chunk::<R>();
-        // In a loop of its own, the compiler knows that all rows are `steps` long.
-        for (row, bytes) in rows.iter_mut().zip(taps.into_iter().flatten()) {
-            *row = &bytes[self.before..][..4 * steps].as_chunks().0[..steps];
-        }
-        rows
     }
 
     /// What is to be prefetched while some taps of a panel are computed.
@@ -462,17 +447,20 @@ impl<L: Dot<E, W, N>, E: ConvolutionElement, const W: usize, const N: usize> On<
                 let taps = tap..taps.min(tap + of_pass);
                 let ahead = task.ahead(panel, &taps);
                 let pass = &TapsOfPanel { panel, taps, ahead };
-                for (first, rows) in row_panels(0..task.rows, tile_rows) {
-                    match rows {
-                        8 if const { N > 8 } => {
-                            task.taps_on::<L, W, N, 8>(lanes, first, pass, sums)
-                        }
+                // Whole tiles together, and those of the rows that are left.
+                let whole = task.rows - task.rows % tile_rows;
+                let tiles = row_panels(whole..task.rows, tile_rows);
+                let tiles = tiles.map(|(first, rows)| (first..first + rows, rows));
+                for (rows, of_tile) in std::iter::once((0..whole, tile_rows)).chain(tiles) {
+                    match of_tile {
+                        _ if rows.is_empty() => (),
+                        8 if const { N > 8 } => task.taps_on::<L, W, N, 8>(lanes, rows, pass, sums),
                         6 if const { N == 8 } => {
-                            task.taps_on::<L, W, N, 6>(lanes, first, pass, sums)
+                            task.taps_on::<L, W, N, 6>(lanes, rows, pass, sums)
                         }
-                        4 => task.taps_on::<L, W, N, 4>(lanes, first, pass, sums),
-                        2 => task.taps_on::<L, W, N, 2>(lanes, first, pass, sums),
-                        _ => task.taps_on::<L, W, N, 1>(lanes, first, pass, sums),
+                        4 => task.taps_on::<L, W, N, 4>(lanes, rows, pass, sums),
+                        2 => task.taps_on::<L, W, N, 2>(lanes, rows, pass, sums),
+                        _ => task.taps_on::<L, W, N, 1>(lanes, rows, pass, sums),
                     }
                 }
             }
@@ -480,8 +468,8 @@ impl<L: Dot<E, W, N>, E: ConvolutionElement, const W: usize, const N: usize> On<
     }
 }
 
-/// Some taps of a tile of `R` rows and `V` vectors of a panel.
-struct DotTile<
+/// Some taps of tiles of `R` rows and `V` vectors of a panel.
+struct DotTiles<
     't,
     'a,
     E: ConvolutionElement,
@@ -492,78 +480,79 @@ struct DotTile<
     const V: usize,
 > {
     task: &'t mut GemmTask<'a, E>,
-    /// The first row.
-    first: usize,
+    /// The rows of all tiles.
+    rows: Range<usize>,
     pass: &'t TapsOfPanel<'t>,
     /// Of each row, the sums of the taps before these, if these are not all.
     sums: &'t mut [S],
 }
 
 impl<L, E: ConvolutionElement, const W: usize, const N: usize, const R: usize, const V: usize> On<L>
-    for DotTile<'_, '_, E, L::Sums, W, N, R, V>
+    for DotTiles<'_, '_, E, L::Sums, W, N, R, V>
 where
     L: Dot<E, W, N>,
 {
     #[inline(always)]
     fn run(self, lanes: L) {
-        let DotTile { task, first, pass: TapsOfPanel { panel, taps, ahead }, sums: kept } = self;
+        let DotTiles { task, rows, pass: TapsOfPanel { panel, taps, ahead }, sums: kept } = self;
         let padded_steps = task.filters.padded_steps;
         let (weights, first_sums) = task.panel::<W, N, V>(*panel);
         let mut begin = [lanes.first(&first_sums[0]); V];
         for vector in 1..V {
             begin[vector] = lanes.first(&first_sums[vector]);
         }
-        // Loops of constants keep the sums in registers.
-        let mut sums = [begin; R];
-        if taps.start > 0 {
-            let kept = kept[first * V..].as_chunks::<V>().0;
-            for row in 0..R {
-                for vector in 0..V {
-                    sums[row][vector] = kept[row][vector];
+        let (channel, width) = task.channels(*panel);
+        for first in rows.step_by(R) {
+            // Loops of constants keep the sums in registers.
+            let mut sums = [begin; R];
+            if taps.start > 0 {
+                let kept = kept[first * V..].as_chunks::<V>().0;
+                for row in 0..R {
+                    for vector in 0..V {
+                        sums[row][vector] = kept[row][vector];
+                    }
                 }
             }
-        }
-        let lines = ahead.weights.get(first * ahead.of_row * LINE..).unwrap_or(&[]).chunks(LINE);
-        let mut lines = lines.take(R * ahead.of_row);
-        for tap in taps.clone() {
-            // Without those that fill the tap up.
-            let weights = &weights[tap * padded_steps..][..task.steps];
-            let whole: [&[[u8; 4]]; R] = task.steps_of_rows(first, tap, weights.len());
-            for (block, weights) in weights.chunks(BLOCK).enumerate() {
-                for line in lines.by_ref().take(R * ahead.of_block) {
-                    prefetch(line.as_ptr().cast());
-                }
-                let mut rows: [&[[u8; 4]]; R] = [&[]; R];
-                for (row, whole) in rows.iter_mut().zip(whole) {
-                    *row = &whole[block * BLOCK..][..weights.len()];
-                }
-                for step in 0..weights.len() {
-                    let mut right = [lanes.right(&weights[step][0]); V];
-                    for vector in 1..V {
-                        right[vector] = lanes.right(&weights[step][vector]);
+            let lines =
+                ahead.weights.get(first * ahead.of_row * LINE..).unwrap_or(&[]).chunks(LINE);
+            let mut lines = lines.take(R * ahead.of_row);
+            for tap in taps.clone() {
+                // Without those that fill the tap up.
+                let weights = &weights[tap * padded_steps..][..task.steps];
+                for (block, weights) in weights.chunks(BLOCK).enumerate() {
+                    for line in lines.by_ref().take(R * ahead.of_block) {
+                        prefetch(line.as_ptr().cast());
                     }
-                    for row in 0..R {
-                        let left = lanes.left(rows[row][step]);
-                        for vector in 0..V {
-                            sums[row][vector] = lanes.dot(sums[row][vector], left, right[vector]);
+                    let (slice, byte) = (tap * task.rows + first, task.before + 4 * block * BLOCK);
+                    let rows: [_; R] = task.tap_slices.steps(slice, byte, weights.len());
+                    for step in 0..weights.len() {
+                        let mut right = [lanes.right(&weights[step][0]); V];
+                        for vector in 1..V {
+                            right[vector] = lanes.right(&weights[step][vector]);
+                        }
+                        for row in 0..R {
+                            let left = lanes.left(rows[row][step]);
+                            for vector in 0..V {
+                                sums[row][vector] =
+                                    lanes.dot(sums[row][vector], left, right[vector]);
+                            }
                         }
                     }
                 }
             }
-        }
-        // A copy, so that the sums themselves need no place in memory, which would be written in each step.
-        let mut stored = [begin; R];
-        for row in 0..R {
-            for vector in 0..V {
-                stored[row][vector] = sums[row][vector];
+            // A copy, so that the sums themselves need no place in memory, which would be written in each step.
+            let mut stored = [begin; R];
+            for row in 0..R {
+                for vector in 0..V {
+                    stored[row][vector] = sums[row][vector];
+                }
             }
+            if taps.end < task.filters.taps {
+                kept[first * V..].as_chunks_mut::<V>().0[..R].copy_from_slice(&stored);
+                continue;
+            }
+            let at = TilePlace { channel, width, first_row: first };
+            lanes.finish(task.epilogue, &stored, at, &mut task.output);
         }
-        if taps.end < task.filters.taps {
-            kept[first * V..].as_chunks_mut::<V>().0[..R].copy_from_slice(&stored);
-            return;
-        }
-        let (channel, width) = task.channels(*panel);
-        let at = TilePlace { channel, width, first_row: first };
-        lanes.finish(task.epilogue, &stored, at, &mut task.output);
     }
 }

@@ -1,5 +1,10 @@
 //! Which elements the rows of operand A have: where each tap of each row begins, in bytes.
 
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
 /// What a tap has in place of its start, where it is in the padding.
 pub(crate) const PADDING: usize = usize::MAX;
 
@@ -52,11 +57,6 @@ impl StridedLines {
 }
 
 impl RunOfRows {
-    /// Where each row begins.
-    fn starts(self, distance: usize) -> impl Iterator<Item = usize> {
-        (0..self.rows).map(move |row| self.start + row * distance)
-    }
-
     /// Where the first row begins, and the last one, if there are any.
     fn range(self, distance: usize) -> Option<[usize; 2]> {
         let last = self.rows.checked_sub(1)?;
@@ -87,33 +87,36 @@ impl Im2rowAddresses {
         }
     }
 
-    /// What the taps of all rows meet: those of the first tap, then those of the next one. `at` is what begins at an address.
+    /// What the taps of all rows meet: those of the first tap, then those of the next one, of each so many bytes. `at` is what begins at
+    /// an address.
     pub fn tap_slices<'b>(
         &self,
         at: impl Fn(usize) -> &'b [u8],
         padding: &'b [u8],
-    ) -> Vec<&'b [u8]> {
-        let mut all = vec![];
+        length: usize,
+    ) -> TapSlices<'b> {
+        let mut slices = TapSlices::new(length);
         match self {
             Im2rowAddresses::Each { distance, runs } => {
-                all.reserve(runs.iter().map(|run| run.rows).sum());
+                slices.starts.reserve(runs.iter().map(|run| run.rows).sum());
                 for run in runs {
                     match run.start {
-                        PADDING => all.extend(std::iter::repeat_n(padding, run.rows)),
-                        _ => all.extend(run.starts(*distance).map(&at)),
+                        PADDING => slices.extend(padding, 0, run.rows),
+                        start => slices.extend(at(start), *distance, run.rows),
                     }
                 }
             }
             Im2rowAddresses::Strided(StridedLines { distance, tap_offsets, lines }) => {
-                all.reserve(tap_offsets.len() * lines.iter().map(|line| line.rows).sum::<usize>());
+                let rows: usize = lines.iter().map(|line| line.rows).sum();
+                slices.starts.reserve(tap_offsets.len() * rows);
                 for tap in tap_offsets {
                     for line in lines {
-                        all.extend(line.starts(*distance).map(|start| at(start + tap)));
+                        slices.extend(at(line.start + tap), *distance, line.rows);
                     }
                 }
             }
         }
-        all
+        slices
     }
 
     /// Where the first tap begins, and the last one, but for those in the padding.
@@ -129,5 +132,62 @@ impl Im2rowAddresses {
                 Some([lines[0].start, last + tap_offsets.last()?])
             }
         }
+    }
+}
+
+/// What taps of rows meet: bytes from some place on, as many of each. So the rows of a tile need one check, and not one each.
+#[derive(Debug)]
+pub(crate) struct TapSlices<'a> {
+    starts: Vec<NonNull<u8>>,
+    length: usize,
+    bytes: PhantomData<&'a [u8]>,
+}
+
+// SAFETY: it is as a list of slices.
+unsafe impl Send for TapSlices<'_> {}
+// SAFETY: the same.
+unsafe impl Sync for TapSlices<'_> {}
+
+impl<'a> TapSlices<'a> {
+    /// None yet, of so many bytes each.
+    pub fn new(length: usize) -> TapSlices<'a> {
+        TapSlices { starts: vec![], length, bytes: PhantomData }
+    }
+
+    /// Adds those of some rows, the first of which begins with these bytes, and each so far behind the one before it.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer bytes.
+    pub fn extend(&mut self, bytes: &'a [u8], distance: usize, rows: usize) {
+        let Some(last) = rows.checked_sub(1) else { return };
+        let reach = last.checked_mul(distance).and_then(|last| last.checked_add(self.length));
+        assert!(reach.is_some_and(|reach| reach <= bytes.len()), "rows end behind the data");
+        let first = NonNull::from(bytes).cast();
+        // SAFETY: the last row is within the bytes, with all of its own.
+        self.starts.extend((0..rows).map(|row| unsafe { first.add(row * distance) }));
+    }
+
+    /// So many steps of `R` of the slices, from one on; and from a byte of each on.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer slices, or bytes.
+    #[inline(always)]
+    pub fn steps<const R: usize>(
+        &self,
+        first: usize,
+        byte: usize,
+        steps: usize,
+    ) -> [&'a [[u8; 4]]; R] {
+        let starts = &self.starts[first..][..R];
+        assert!(byte <= self.length && steps <= (self.length - byte) / 4, "steps beyond a tap");
+        let mut rows: [&[[u8; 4]]; R] = [&[]; R];
+        for row in 0..R {
+            // SAFETY: each slice has so many bytes, and is borrowed for `'a`.
+            rows[row] =
+                unsafe { std::slice::from_raw_parts(starts[row].add(byte).cast().as_ptr(), steps) };
+        }
+        rows
     }
 }

@@ -35,8 +35,8 @@ pub(crate) use portable::{Portable, ROUNDER, limited, nearest, rounded};
 pub(crate) use wasm::{Simd128, both, widened};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{
-    Amx, Avx2, Avx256, Avx512, Avx512Bf16, Avx512Vnni, AvxVnni, transpose_halves,
-    transpose_quarters,
+    Amx, Avx2, Avx256, Avx512, Avx512Bf16, Avx512Vnni, AvxVnni, packed_bytes_512, store_bytes_512,
+    transpose_halves, transpose_quarters,
 };
 
 /// The instructions of the machine. Each is better than those before it.
@@ -400,7 +400,10 @@ pub(crate) fn put_floats<L: Lanes<N>, const N: usize, const V: usize>(
 
 /// Copies as many elements of arrays as there are places.
 #[inline(always)]
-fn put_first<T: Copy, const N: usize, const V: usize>(arrays: &[[T; N]; V], places: &mut [T]) {
+pub(crate) fn put_first<T: Copy, const N: usize, const V: usize>(
+    arrays: &[[T; N]; V],
+    places: &mut [T],
+) {
     match places.as_chunks_mut::<N>().0.as_chunks_mut::<V>().0 {
         [whole] => *whole = *arrays,
         _ => places.copy_from_slice(&arrays.as_flattened()[..places.len()]),

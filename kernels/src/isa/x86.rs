@@ -397,34 +397,57 @@ fn put_bytes_256<const V: usize>(x: [__m256; V], places: &mut [u8]) {
     put_first(&codes, places);
 }
 
-/// Vectors go to their places at once: bytes that are put together in memory first would be waited for there.
+/// Up to four vectors at a time. They go to their places at once: bytes that are put together in memory first would be waited for there.
 #[target_feature(enable = "avx2,avx512f,avx512vl,avx512bw")]
 #[inline]
 fn put_bytes_512<const V: usize>(x: [__m512; V], places: &mut [u8]) {
-    let bytes_of = |vector: usize| {
-        let codes = _mm512_max_epi32(_mm512_cvtps_epi32(x[vector]), _mm512_setzero_si512());
-        _mm512_cvtusepi32_epi8(codes)
-    };
-    if let [whole] = places.as_chunks_mut::<16>().0.as_chunks_mut::<V>().0 {
-        for vector in (0..V - V % 2).step_by(2) {
-            let [one, other] = [_mm512_cvtps_epi32(x[vector]), _mm512_cvtps_epi32(x[vector + 1])];
-            let bytes = _mm512_cvtusepi16_epi8(_mm512_packus_epi32(one, other));
-            // Four codes of each vector take turns.
-            let order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
-            let bytes = _mm256_permutevar8x32_epi32(bytes, order);
-            // SAFETY: so many bytes are written as two vectors have.
-            unsafe { _mm256_storeu_si256(whole[vector..][..2].as_mut_ptr().cast(), bytes) };
+    for first in (0..V).step_by(4) {
+        let count = if V - first < 4 { V - first } else { 4 };
+        let mut vectors = [x[first]; 4];
+        for vector in 1..count {
+            vectors[vector] = x[first + vector];
         }
-        if V % 2 == 1 {
-            // SAFETY: the array has the size of the vector.
-            unsafe { _mm_storeu_si128(whole[V - 1].as_mut_ptr().cast(), bytes_of(V - 1)) };
+        if count == 2 {
+            [vectors[2], vectors[3]] = [vectors[0], vectors[1]];
         }
-        return;
+        // Four codes of each vector take turns.
+        let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+        let bytes = _mm512_permutexvar_epi32(order, packed_bytes_512(vectors));
+        store_bytes_512(bytes, count, places.get_mut(16 * first..).unwrap_or_default());
     }
-    for (vector, places) in places.chunks_mut(16).enumerate() {
-        let mask = u16::MAX >> (16 - places.len());
-        // SAFETY: so many bytes are written as there are places.
-        unsafe { _mm_mask_storeu_epi8(places.as_mut_ptr().cast(), mask, bytes_of(vector)) };
+}
+
+/// The codes of four vectors, of which four of each take turns.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+pub(crate) fn packed_bytes_512([a, b, c, d]: [__m512; 4]) -> __m512i {
+    let [a, b] = [_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b)];
+    let [c, d] = [_mm512_cvtps_epi32(c), _mm512_cvtps_epi32(d)];
+    _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d))
+}
+
+/// Writes bytes, of at most so many times 16, to the first places.
+#[target_feature(enable = "avx2,avx512f,avx512vl,avx512bw")]
+#[inline]
+pub(crate) fn store_bytes_512(bytes: __m512i, vectors: usize, places: &mut [u8]) {
+    let to = places.as_mut_ptr();
+    // SAFETY: no more bytes are written than there are places.
+    unsafe {
+        match vectors {
+            _ if places.len() < 16 * vectors => {
+                let mask = (1 << places.len()) - 1;
+                _mm512_mask_storeu_epi8(to.cast(), mask, bytes);
+            }
+            4 => _mm512_storeu_si512(to.cast(), bytes),
+            1 => _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(bytes)),
+            _ => {
+                _mm256_storeu_si256(to.cast(), _mm512_castsi512_si256(bytes));
+                if vectors == 3 {
+                    let last = _mm512_extracti32x4_epi32::<2>(bytes);
+                    _mm_storeu_si128(to.add(32).cast(), last);
+                }
+            }
+        }
     }
 }
 

@@ -123,16 +123,21 @@ impl QuantizedConvolution {
         let of_sums: Vec<[f32; 2]> = scales.iter().enumerate().map(of_sum).collect();
         let offset =
             |output: usize| level(output).zero().0.wrapping_mul(sums[output]).wrapping_neg();
-        let mut together = 1;
+        let together = match spec.strides().last() {
+            Some(1) if is_depthwise => DepthwiseKernels::pixels_together(spec.output_channels),
+            _ => 1,
+        };
+        let (of_sums, second) = (of_sums.repeat(together), description.second.as_ref());
+        let second = second.map(|second| second.repeat(together));
+        let (levels, residual) = (output.as_deref(), residual.as_ref());
+        let epilogue = Epilogue::new(&of_sums, *activation, second.as_deref(), levels, residual);
         let filters = if is_depthwise {
             let code = |channel: usize, tap: usize| weights[channel * kernel + tap];
             let columns = spec.kernel_shape.last().map_or(1, |columns| *columns);
             let shape = [kernel / columns, columns];
-            if spec.strides().last() == Some(&1) {
-                together = DepthwiseKernels::pixels_together(spec.output_channels);
-            }
             let channels = spec.output_channels;
-            let kernels = DepthwiseKernels::pack(channels, together, shape, code, offset);
+            let scales = epilogue.scales_of_codes();
+            let kernels = DepthwiseKernels::pack(channels, together, shape, code, offset, scales);
             ConvolutionFilters::Depthwise(kernels)
         } else {
             let instructions = Instructions::detect();
@@ -157,16 +162,12 @@ impl QuantizedConvolution {
         zeros = zeros.repeat(together);
         zeros.resize(spec.input_channels + MOST_CHANNELS, 0);
         let widened_zeros = zeros.iter().flat_map(|zero| i16::from(*zero).to_ne_bytes());
-        let last = residual.as_ref().map_or(output, |residual| &residual.output);
+        let last = residual.map_or(output, |residual| &residual.output);
         let text = match last {
             Some(levels) => format!("to {}", levels.text()),
             None => "to numbers".to_string(),
         };
         let plus = if residual.is_some() { "plus codes, " } else { "" };
-        let (of_sums, second) = (of_sums.repeat(together), description.second.as_ref());
-        let second = second.map(|second| second.repeat(together));
-        let (output, residual) = (output.as_deref(), residual.as_ref());
-        let epilogue = Epilogue::new(&of_sums, *activation, second.as_deref(), output, residual);
         let convolution = Convolution {
             spec: spec.clone(),
             group: *group,

@@ -4,9 +4,10 @@
 //! follow each other in a line share columns: with a stride of 1, each has one that the pixel before it had not. Where a pixel has
 //! few channels, vectors have those of several neighbours, which are as if they were one pixel of so many channels.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::finish::TileSums;
+use super::finish::{ChannelScales, ScaleVectors, TileSums};
 use super::vectors::{CodeLanes, Codes, TapLanes, channel_of_lane, load_sums};
 use crate::convolution::{DepthwiseRows, MOST_ROWS, TilePlace};
 use crate::isa::{Instructions, On, with_isa};
@@ -16,7 +17,8 @@ use crate::window::Window;
 /// The kernel of each channel, packed: for a block of channels, the weights of some taps of a column at a time.
 #[derive(Debug, PartialEq)]
 pub(crate) struct DepthwiseKernels {
-    /// The channels of all pixels that are computed together.
+    /// The channels of a pixel, and of all pixels that are computed together.
+    of_pixel: usize,
     channels: usize,
     /// How many pixels are computed together.
     pub together: usize,
@@ -29,16 +31,19 @@ pub(crate) struct DepthwiseKernels {
     weights: Vec<[u8; 4]>,
     /// What each sum begins with, in the same order.
     offsets: Vec<i32>,
+    /// The scales, in the same order, if their codes are packed in that order.
+    scales: Option<ChannelScales>,
 }
 
 /// The most channels of a pixel whose codes are read at once.
 pub(super) const MOST_CHANNELS: usize = 128;
 
 impl Instructions {
-    /// How many taps of a depthwise convolution are multiplied at once, and how many vectors a block of channels has.
-    fn taps_at_once(self) -> usize {
-        fn count<L: TapLanes<T, N>, const T: usize, const N: usize>(_: L) -> usize {
-            T
+    /// How many taps of a depthwise convolution are multiplied at once, and how many vectors a block of channels has. And whether codes
+    /// are packed in the order of interleaved taps.
+    fn taps_at_once(self) -> (usize, bool) {
+        fn count<L: TapLanes<T, N>, const T: usize, const N: usize>(_: L) -> (usize, bool) {
+            (T, L::PACKS_IN_ORDER)
         }
         with_isa!(self, isa => count(isa))
     }
@@ -48,7 +53,7 @@ impl DepthwiseKernels {
     /// How many pixels of so many channels are computed together, if these follow each other in the image.
     pub fn pixels_together(channels: usize) -> usize {
         let instructions = Instructions::detect();
-        let block = instructions.lanes() * instructions.taps_at_once();
+        let block = instructions.lanes() * instructions.taps_at_once().0;
         match channels > 0 && block.is_multiple_of(channels) {
             true => block / channels,
             false => 1,
@@ -56,24 +61,26 @@ impl DepthwiseKernels {
     }
 
     /// Packs `code`, of a channel and a tap, of which so many are a row. `offset` is what the sum of a channel begins with. So many
-    /// pixels are computed together.
+    /// pixels are computed together, and have these scales, if that is all that becomes of sums.
     pub fn pack(
         channels: usize,
         together: usize,
         [rows, columns]: [usize; 2],
         code: impl Fn(usize, usize) -> i8,
         offset: impl Fn(usize) -> i32,
+        scales: Option<&ChannelScales>,
     ) -> DepthwiseKernels {
         let instructions = Instructions::detect();
-        let (lanes, taps) = (instructions.lanes(), instructions.taps_at_once());
+        let (lanes, (taps, packs_in_order)) = (instructions.lanes(), instructions.taps_at_once());
         let (mut weights, mut offsets) = (vec![], vec![]);
         let code = |channel: usize, tap: usize| code(channel % channels, tap);
         let offset = |channel: usize| {
             let weights = (0..rows * columns).map(|tap| code(channel, tap));
             instructions.first_sum(offset(channel % channels), weights)
         };
-        let channels = channels * together;
-        for block in (0..channels).step_by(taps * lanes) {
+        let (of_pixel, channels) = (channels, channels * together);
+        let of_a_block = taps * lanes;
+        for block in (0..channels).step_by(of_a_block) {
             let of_lane = |lane| block + channel_of_lane(lane, lanes, taps);
             for column in 0..columns {
                 for first in (0..rows).step_by(taps) {
@@ -96,21 +103,36 @@ impl DepthwiseKernels {
             let channels_of_lanes = (0..taps * lanes).map(of_lane);
             offsets.extend(channels_of_lanes.map(|it| if it < channels { offset(it) } else { 0 }));
         }
-        DepthwiseKernels { channels, together, rows, columns, instructions, weights, offsets }
+        let channel_of_lane =
+            |lane| lane / of_a_block * of_a_block + channel_of_lane(lane % of_a_block, lanes, taps);
+        let all_lanes = (0..channels.next_multiple_of(of_a_block)).map(channel_of_lane);
+        let scales = scales.filter(|_| packs_in_order).map(|scales| scales.in_order(all_lanes));
+        DepthwiseKernels {
+            of_pixel,
+            channels,
+            together,
+            rows,
+            columns,
+            instructions,
+            weights,
+            offsets,
+            scales,
+        }
     }
 }
 
 /// Computes some pixels.
 pub(super) fn multiply_rows(kernels: &DepthwiseKernels, mut rows: DepthwiseRows<Codes>) {
     let together = kernels.together;
+    let padding_line = OnceCell::new();
     let mut begin = 0;
     while begin < rows.pixels {
         let first = rows.first + begin;
         let most = if together == 1 { MOST_ROWS } else { rows.window.line(first)[2] };
         let pixels = most.min(rows.pixels - begin);
         let output = rows.output.skip_rows(begin).with_rows_joined(together);
-        let mut task =
-            DepthwiseTask { kernels, rows: DepthwiseRows { first, pixels, output, ..rows } };
+        let rows = DepthwiseRows { first, pixels, output, ..rows };
+        let mut task = DepthwiseTask { kernels, rows, padding_line: &padding_line };
         with_isa!(kernels.instructions, isa => task.multiply_on(isa));
         begin += pixels;
     }
@@ -121,6 +143,8 @@ pub(super) fn multiply_rows(kernels: &DepthwiseKernels, mut rows: DepthwiseRows<
 struct DepthwiseTask<'a> {
     kernels: &'a DepthwiseKernels,
     rows: DepthwiseRows<'a, Codes>,
+    /// A line of padding, once there is one in the kernels' reach.
+    padding_line: &'a OnceCell<Vec<u8>>,
 }
 
 /// Some pixels of a line of the output.
@@ -128,9 +152,11 @@ struct OutputLine<'a> {
     /// The number of the first pixel, in the task, and how many there are. Here those that are computed together are one.
     first: usize,
     pixels: usize,
-    /// For each tap of a column, the line of the image, or padding. The last one is repeated, for whole groups of taps.
-    rows: Vec<ImageLine<'a>>,
-    padding: ImageLine<'a>,
+    /// For each tap of a column, the codes from a line of the image on, or padding. The last one is repeated, for whole groups of taps.
+    rows: Vec<&'a [u8]>,
+    /// The codes of a pixel of padding.
+    padding: &'a [u8],
+    channels: usize,
     /// Where the columns of the first pixel begin, with the padding before the image, how far apart they are, and how far those
     /// of the next pixel.
     begin: usize,
@@ -143,13 +169,6 @@ struct OutputLine<'a> {
     together: usize,
 }
 
-/// The codes of a line of the image, and how far a pixel is from the one before it.
-#[derive(Clone, Copy)]
-struct ImageLine<'a> {
-    codes: &'a [u8],
-    stride: usize,
-}
-
 /// The weights of some taps of a block of channels.
 type TapWeights<const N: usize, const T: usize> = [[[u8; 4]; N]; T];
 
@@ -159,33 +178,56 @@ type BlockCodes<const N: usize, const T: usize, const B: usize> = [[[u8; N]; T];
 /// Pixels whose sums are finished at once.
 const PIXELS: usize = 4;
 
-/// Kernels of so many columns, of four taps at most, have vectors of codes in variables, which stay in registers with AVX-512.
-const COLUMNS: usize = 3;
+/// Kernels of so many rows and columns have vectors of codes in variables, which stay in registers with AVX-512.
+const SIDE: usize = 3;
 
 impl<'a> DepthwiseTask<'a> {
     /// Computes all pixels.
     fn multiply_on<L: TapLanes<T, N>, const T: usize, const N: usize>(&mut self, lanes: L) {
         let blocks = self.kernels.channels.div_ceil(T * N);
-        for line in &self.lines() {
+        let DepthwiseRows { first, pixels, padding, window, .. } = self.rows;
+        let Window { strides, dilations, pads, input, .. } = &window.per_image;
+        let together = self.kernels.together;
+        let mut line = OutputLine {
+            first: 0,
+            pixels: 0,
+            rows: vec![],
+            padding,
+            channels: self.kernels.of_pixel,
+            begin: 0,
+            dilation: dilations[2],
+            stride: strides[2] * together,
+            pad: pads[2][0],
+            size: input[2],
+            together,
+        };
+        let (mut done, mut starts) = (0, vec![]);
+        for (number, pixels) in window.lines_of(first..first + pixels) {
+            self.image_rows(number, &mut starts, &mut line.rows);
+            line.first = done / together;
+            line.pixels = pixels.len().div_ceil(together);
+            line.begin = pixels.start * strides[2];
+            done += pixels.len();
+            let line = &line;
             let all = 0..line.pixels;
             // Four vectors of four taps, and up to eight of two.
             for (first, blocks) in row_panels(0..blocks, if T == 4 { 1 } else { 4 }) {
-                match (blocks, self.shape()) {
-                    (4, _) if const { T == 2 } => {
+                match blocks {
+                    4 if const { T == 2 } => {
                         self.blocks_on::<L, T, N, 4, 8>(lanes, line, first, all.clone());
                     }
-                    (2, _) if const { T == 2 } => {
+                    2 if const { T == 2 } => {
                         self.blocks_on::<L, T, N, 2, 4>(lanes, line, first, all.clone());
                     }
-                    (_, [COLUMNS, 1]) if const { T == 4 } => {
+                    _ if const { T > SIDE } && self.has_sides() => {
                         let whole = line.whole_pixels((first + 1) * T * N);
                         self.blocks_on::<L, T, N, 1, T>(lanes, line, first, 0..whole.start);
                         let (task, pixels) = (&mut *self, whole.clone());
                         match task.new_columns() {
                             _ if pixels.is_empty() => (),
-                            1 => lanes.enter(ThreeColumns::<T, N, 1> { task, line, first, pixels }),
-                            2 => lanes.enter(ThreeColumns::<T, N, 2> { task, line, first, pixels }),
-                            _ => lanes.enter(ThreeColumns::<T, N, 3> { task, line, first, pixels }),
+                            1 => lanes.enter(ThreeByThree::<T, N, 1> { task, line, first, pixels }),
+                            2 => lanes.enter(ThreeByThree::<T, N, 2> { task, line, first, pixels }),
+                            _ => lanes.enter(ThreeByThree::<T, N, 3> { task, line, first, pixels }),
                         }
                         self.blocks_on::<L, T, N, 1, T>(lanes, line, first, whole.end..all.end);
                     }
@@ -218,7 +260,12 @@ impl<'a> DepthwiseTask<'a> {
     #[inline(always)]
     fn shape(&self) -> [usize; 2] {
         let DepthwiseKernels { rows, columns, instructions, .. } = self.kernels;
-        [*columns, rows.div_ceil(instructions.taps_at_once())]
+        [*columns, rows.div_ceil(instructions.taps_at_once().0)]
+    }
+
+    /// Whether the kernel has [`SIDE`] rows and columns.
+    fn has_sides(&self) -> bool {
+        [self.kernels.rows, self.kernels.columns] == [SIDE; 2]
     }
 
     /// How many columns of a pixel the pixel before it in a line has not.
@@ -229,40 +276,24 @@ impl<'a> DepthwiseTask<'a> {
         if stride.is_multiple_of(dilation) { columns.min(stride / dilation) } else { columns }
     }
 
-    /// The pixels of each line of the output.
-    fn lines(&self) -> Vec<OutputLine<'a>> {
-        let (mut lines, mut first) = (vec![], 0);
-        let DepthwiseRows { bytes, padding, window, pixels: all_pixels, .. } = self.rows;
-        let Window { strides, dilations, pads, input, .. } = &window.per_image;
-        let together = self.kernels.together;
-        let channels = self.kernels.channels / together;
-        let taps = self.shape()[1] * self.kernels.instructions.taps_at_once();
-        let padding = ImageLine { codes: padding, stride: 0 };
-        let mut starts = vec![];
-        let of_task = self.rows.first..self.rows.first + all_pixels;
-        for (line, pixels) in window.lines_of(of_task) {
-            window.lines(line, &mut starts);
-            let row = |start: &Option<usize>| match start {
-                Some(start) => ImageLine { codes: &bytes[start * channels..], stride: channels },
-                None => padding,
-            };
-            let mut rows: Vec<ImageLine> = starts.iter().map(row).collect();
-            rows.resize(taps, rows[rows.len() - 1]);
-            lines.push(OutputLine {
-                first: first / together,
-                pixels: pixels.len().div_ceil(together),
-                rows,
-                padding,
-                begin: pixels.start * strides[2],
-                dilation: dilations[2],
-                stride: strides[2] * together,
-                pad: pads[2][0],
-                size: input[2],
-                together,
-            });
-            first += pixels.len();
-        }
-        lines
+    /// Codes from the lines of the image on that the kernel meets in a line of the output.
+    fn image_rows(&self, line: usize, starts: &mut Vec<Option<usize>>, rows: &mut Vec<&'a [u8]>) {
+        let DepthwiseRows { bytes, padding, window, .. } = self.rows;
+        let channels = self.kernels.of_pixel;
+        let padding_line = || {
+            let mut line = padding[..channels].repeat(window.per_image.input[2]);
+            // What is read at once may reach beyond the channels.
+            line.resize(line.len() + MOST_CHANNELS, 0);
+            line
+        };
+        window.lines(line, starts);
+        rows.clear();
+        rows.extend(starts.iter().map(|start| match start {
+            Some(start) => &bytes[start * channels..],
+            None => self.padding_line.get_or_init(padding_line),
+        }));
+        let taps = self.shape()[1] * self.kernels.instructions.taps_at_once().0;
+        rows.resize(taps, rows[rows.len() - 1]);
     }
 
     /// Finishes the sums of the first ones of some pixels, for some blocks of channels.
@@ -284,6 +315,44 @@ impl<'a> DepthwiseTask<'a> {
         }
     }
 
+    /// The scales, if sums become codes in the order of [`channel_of_lane`].
+    #[inline(always)]
+    fn scales<L: TapLanes<T, N>, const T: usize, const N: usize>(
+        &self,
+        _: L,
+    ) -> Option<&'a ChannelScales> {
+        // The compiler need not know what the other vectors would do.
+        if const { L::PACKS_IN_ORDER } { self.kernels.scales.as_ref() } else { None }
+    }
+
+    /// How many channels of a pixel there are from one on, of at most so many.
+    #[inline(always)]
+    fn width(&self, channel: usize, most: usize, pixel: usize) -> usize {
+        let DepthwiseKernels { channels, of_pixel, together, .. } = *self.kernels;
+        let there = match together {
+            1 => channels,
+            // They are one block. The last pixel of a task may have fewer channels.
+            _ => (self.rows.pixels - pixel * together).min(together) * of_pixel,
+        };
+        (there - channel).min(most)
+    }
+
+    /// Writes the codes of a block of channels of a pixel: of sums in the order of [`channel_of_lane`].
+    #[inline(always)]
+    fn put_codes<L: TapLanes<T, N>, const T: usize, const N: usize>(
+        &mut self,
+        lanes: L,
+        scales: ScaleVectors<N, T>,
+        sums: [L::Words; T],
+        block: usize,
+        pixel: usize,
+    ) {
+        let numbers = scales.scaled_sums(lanes, &sums);
+        let channel = block * T * N;
+        let width = self.width(channel, T * N, pixel);
+        lanes.put_codes(numbers, self.rows.output.row(pixel, channel, width));
+    }
+
     /// Finishes the sums of some blocks, of the first vectors alone if there are channels for no more.
     #[inline(always)]
     fn finish_pixels<
@@ -299,14 +368,7 @@ impl<'a> DepthwiseTask<'a> {
         first: usize,
         pixel: usize,
     ) {
-        let DepthwiseKernels { channels, together, .. } = *self.kernels;
-        let there = match together {
-            1 => channels,
-            // They are one block. The last pixel of a task may have fewer channels.
-            _ => (self.rows.pixels - pixel * together).min(together) * (channels / together),
-        };
-        let channel = first * T * N;
-        let width = (there - channel).min(V * N);
+        let (channel, width) = (first * T * N, self.width(first * T * N, V * N, pixel));
         match width.div_ceil(N) {
             1 => self.finish(lanes, &first_vectors::<_, R, V, 1>(sums), channel, width, pixel),
             2 => self.finish(lanes, &first_vectors::<_, R, V, 2>(sums), channel, width, pixel),
@@ -344,21 +406,20 @@ impl<'a> DepthwiseTask<'a> {
 }
 
 impl<'a> OutputLine<'a> {
-    /// The pixels whose [`COLUMNS`] are in the image, with all codes up to a channel. If each pixel is computed alone, columns may be in
-    /// the padding, too.
+    /// The pixels whose [`SIDE`] columns are in the image, with all codes up to a channel. If each pixel is computed alone, columns may be
+    /// in the padding, too.
     fn whole_pixels(&self, end_channel: usize) -> Range<usize> {
         // So many pixels of the image's line have all these codes, and pixels that are computed together all of their neighbours.
-        let there = |row: &ImageLine| match (row.codes.len().checked_sub(end_channel), row.stride) {
-            (None, _) => 0,
-            (_, 0) => self.size,
-            (Some(rest), stride) => self.size.min(rest / stride + self.together),
+        let codes = self.rows.iter().map(|row| row.len()).min().unwrap_or(0);
+        let size = match codes.checked_sub(end_channel) {
+            Some(rest) => self.size.min(rest / self.channels + self.together),
+            None => 0,
         };
-        let size = self.rows.iter().map(there).min().unwrap_or(0);
-        if self.together == 1 && size == self.size && end_channel <= self.padding.codes.len() {
+        if self.together == 1 && size == self.size && end_channel <= self.padding.len() {
             return 0..self.pixels;
         }
         // What the columns of a pixel need from the first one on.
-        let reach = (COLUMNS - 1) * self.dilation + self.together;
+        let reach = (SIDE - 1) * self.dilation + self.together;
         let begin = self.pad.saturating_sub(self.begin).div_ceil(self.stride);
         // The last of these begins where its columns end with the line.
         let last = (size + self.pad).checked_sub(reach + self.begin);
@@ -371,23 +432,30 @@ impl<'a> OutputLine<'a> {
         (self.begin + pixel * self.stride + column * self.dilation).wrapping_sub(self.pad)
     }
 
-    /// The codes of a column of a [whole pixel](Self::whole_pixels), interleaved, for a block of channels.
+    /// The codes of a column of a [whole pixel](Self::whole_pixels), interleaved, for a block of channels. `rows` are those of the line, of
+    /// the same length.
     #[inline(always)]
     fn whole_column<L: TapLanes<T, N>, const T: usize, const N: usize>(
         &self,
         lanes: L,
+        rows: [&[u8]; SIDE],
         pixel: usize,
         column: usize,
         first: usize,
     ) -> [L::Words; T] {
         let x = self.x(pixel, column);
-        let is_there = x < self.size;
-        let rows = &self.rows.as_chunks::<T>().0[0];
+        let channel = first * T * N;
+        let mut codes = [self.padding; SIDE];
+        let mut begin = channel;
+        if x < self.size {
+            codes = rows;
+            begin += x * self.channels;
+        }
+        // The tap that there is not has weights of 0.
         let mut taps = [&[[0; N]; T]; T];
         for tap in 0..T {
-            let ImageLine { codes, stride } = if is_there { &rows[tap] } else { &self.padding };
-            let codes = &codes[x.wrapping_mul(*stride) + first * T * N..][..T * N];
-            taps[tap] = &codes.as_chunks().0.as_chunks().0[0];
+            let row = if tap < SIDE { tap } else { SIDE - 1 };
+            taps[tap] = &codes[row][begin..][..T * N].as_chunks().0.as_chunks().0[0];
         }
         lanes.interleaved(taps)
     }
@@ -407,17 +475,17 @@ impl<'a> OutputLine<'a> {
         if self.together > 1 && self.size.saturating_sub(x) < self.together {
             return self.codes_at_end(x, group, last);
         }
-        let rows: &[ImageLine; T] = match x < self.size {
-            true => &self.rows.as_chunks().0[group],
-            false => &[self.padding; T],
+        let (rows, x): (&[&[u8]; T], _) = match x < self.size {
+            true => (&self.rows.as_chunks().0[group], x),
+            false => (&[self.padding; T], 0),
         };
         let mut codes: [&BlockCodes<N, T, B>; T] = [&[[[0; N]; T]; B]; T];
         for ((codes, row), last) in codes.iter_mut().zip(rows).zip(last) {
-            let begin = x.wrapping_mul(row.stride) + first * T * N;
-            *codes = match row.codes.get(begin..begin + B * T * N) {
+            let begin = x * self.channels + first * T * N;
+            *codes = match row.get(begin..begin + B * T * N) {
                 Some(codes) => &codes.as_chunks().0.as_chunks().0.as_chunks().0[0],
                 None => {
-                    let rest = &row.codes[begin..];
+                    let rest = &row[begin..];
                     let last_codes = last.as_flattened_mut().as_flattened_mut();
                     last_codes[..rest.len()].copy_from_slice(rest);
                     last
@@ -435,24 +503,22 @@ impl<'a> OutputLine<'a> {
         group: usize,
         last: &'l mut [BlockCodes<N, T, B>; T],
     ) -> [&'l BlockCodes<N, T, B>; T] {
-        let rows: &[ImageLine; T] = &self.rows.as_chunks().0[group];
+        let rows: &[&[u8]; T] = &self.rows.as_chunks().0[group];
         for (row, last) in rows.iter().zip(&mut *last) {
             let pixels = last.as_flattened_mut().as_flattened_mut();
-            let channels = T * N / self.together;
-            for (number, places) in pixels.chunks_exact_mut(channels).enumerate() {
+            for (number, places) in pixels.chunks_exact_mut(self.channels).enumerate() {
                 let x = x.wrapping_add(number);
-                let ImageLine { codes, stride } = if x < self.size { *row } else { self.padding };
-                let begin = if stride > 0 { x * stride } else { 0 };
-                places.copy_from_slice(&codes[begin..][..channels]);
+                let (codes, x) = if x < self.size { (*row, x) } else { (self.padding, 0) };
+                places.copy_from_slice(&codes[x * self.channels..][..self.channels]);
             }
         }
         last.each_ref()
     }
 }
 
-/// A block of channels of [whole pixels](OutputLine::whole_pixels), whose kernels have [`COLUMNS`] of one group of taps. `S` columns of a
-/// pixel are none of the pixel before it.
-struct ThreeColumns<'t, 'a, const T: usize, const N: usize, const S: usize> {
+/// A block of channels of [whole pixels](OutputLine::whole_pixels), whose kernels have [`SIDE`] rows and columns. `S` columns of a pixel
+/// are none of the pixel before it.
+struct ThreeByThree<'t, 'a, const T: usize, const N: usize, const S: usize> {
     task: &'t mut DepthwiseTask<'a>,
     line: &'t OutputLine<'a>,
     first: usize,
@@ -464,46 +530,60 @@ struct ThreeColumns<'t, 'a, const T: usize, const N: usize, const S: usize> {
     reason = "loops of constants keep codes and sums in registers"
 )]
 impl<L: TapLanes<T, N>, const T: usize, const N: usize, const S: usize> On<L>
-    for ThreeColumns<'_, '_, T, N, S>
+    for ThreeByThree<'_, '_, T, N, S>
 {
     #[inline(always)]
     fn run(self, lanes: L) {
-        let ThreeColumns { task, line, first, pixels } = self;
-        let ([weights], [offsets]) = task.kernels_of::<T, N, 1>(first, COLUMNS);
+        let ThreeByThree { task, line, first, pixels } = self;
+        let ([weights], [offsets]) = task.kernels_of::<T, N, 1>(first, SIDE);
+        let scales = task.scales(lanes).map(|scales| scales.of::<N, T>(first * T * N));
+        // The compiler knows that they have the same length.
+        let codes = line.rows.iter().map(|row| row.len()).min().unwrap_or(0);
+        let mut rows: [&[u8]; SIDE] = [&[]; SIDE];
+        for row in 0..SIDE {
+            rows[row] = &line.rows[row][..codes];
+        }
         let zero = lanes.load_i32(&[0; N]);
-        let mut held = [[zero; T]; COLUMNS];
+        let mut held = [[zero; T]; SIDE];
         let mut tile = [[zero; T]; PIXELS];
         // What the first pixel would have in common with one before it. No loops, as indices must be constants.
         if const { S < 3 } {
-            held[S] = line.whole_column(lanes, pixels.start, 0, first);
+            held[S] = line.whole_column(lanes, rows, pixels.start, 0, first);
         }
         if const { S < 2 } {
-            held[S + 1] = line.whole_column(lanes, pixels.start, 1, first);
+            held[S + 1] = line.whole_column(lanes, rows, pixels.start, 1, first);
         }
         for begin in pixels.clone().step_by(PIXELS) {
             let count = PIXELS.min(pixels.end - begin);
             for number in 0..count {
-                for column in S..COLUMNS {
+                for column in S..SIDE {
                     held[column - S] = held[column];
                 }
                 let pixel = begin + number;
                 if const { S > 2 } {
-                    held[0] = line.whole_column(lanes, pixel, 0, first);
+                    held[0] = line.whole_column(lanes, rows, pixel, 0, first);
                 }
                 if const { S > 1 } {
-                    held[1] = line.whole_column(lanes, pixel, 1, first);
+                    held[1] = line.whole_column(lanes, rows, pixel, 1, first);
                 }
-                held[2] = line.whole_column(lanes, pixel, 2, first);
+                held[2] = line.whole_column(lanes, rows, pixel, 2, first);
                 let mut sums = load_sums(lanes, offsets);
-                for column in 0..COLUMNS {
+                for column in 0..SIDE {
                     for vector in 0..T {
                         let weights = &weights[column][vector];
                         sums[vector] = lanes.add_taps(sums[vector], held[column][vector], weights);
                     }
                 }
-                tile[number] = lanes.in_order(sums);
+                match scales {
+                    Some(scales) => {
+                        task.put_codes(lanes, scales, sums, first, line.first + pixel);
+                    }
+                    _ => tile[number] = lanes.in_order(sums),
+                }
             }
-            task.finish_first(lanes, &tile, count, first, line.first + begin);
+            if scales.is_none() {
+                task.finish_first(lanes, &tile, count, first, line.first + begin);
+            }
         }
     }
 }
@@ -525,6 +605,7 @@ impl<L: TapLanes<T, N>, const T: usize, const N: usize, const B: usize, const V:
         let DepthwiseBlocks { task, line, first, pixels } = self;
         let [columns, groups] = task.shape();
         let (weights, offsets) = task.kernels_of::<T, N, B>(first, columns * groups);
+        let scales = task.scales(lanes);
         let mut last = [[[[0; N]; T]; B]; T];
         let zero = lanes.load_i32(&[0; N]);
         let mut held = vec![[[zero; T]; B]; columns * groups];
@@ -571,13 +652,22 @@ impl<L: TapLanes<T, N>, const T: usize, const N: usize, const B: usize, const V:
                     }
                 }
                 for block in 0..B {
-                    let sums = lanes.in_order(sums[block]);
+                    let sums = sums[block];
+                    if let Some(scales) = scales {
+                        let block = first + block;
+                        let scales = scales.of::<N, T>(block * T * N);
+                        task.put_codes(lanes, scales, sums, block, line.first + pixel);
+                        continue;
+                    }
+                    let sums = lanes.in_order(sums);
                     for vector in 0..T {
                         tile[number][block * T + vector] = sums[vector];
                     }
                 }
             }
-            task.finish_first(lanes, &tile, count, first, line.first + begin);
+            if scales.is_none() {
+                task.finish_first(lanes, &tile, count, first, line.first + begin);
+            }
         }
     }
 }

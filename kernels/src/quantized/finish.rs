@@ -64,6 +64,13 @@ impl ChannelScales {
         ChannelScales { numbers, limits }
     }
 
+    /// Those of channels in another order. If there is no such channel, they give 0.
+    pub fn in_order(&self, channels: impl Iterator<Item = usize> + Clone) -> ChannelScales {
+        let number = |numbers: &Vec<f32>, channel| numbers.get(channel).copied().unwrap_or(0.);
+        let ordered = |numbers| channels.clone().map(|channel| number(numbers, channel)).collect();
+        ChannelScales { numbers: self.numbers.each_ref().map(ordered), limits: self.limits }
+    }
+
     /// How large scaled numbers are at most, of numbers of this size.
     fn largest(&self, largest: f64) -> f64 {
         let [factors, addends, ..] = &self.numbers;
@@ -114,6 +121,8 @@ pub(super) fn vectors<const N: usize, const V: usize>(
 pub(crate) struct Epilogue {
     /// To numbers; or to codes that are not rounded yet, if nothing but limits comes between.
     pub scales: ChannelScales,
+    /// Whether these are all that is done, and give codes.
+    are_codes: bool,
     /// An activation that is more than limits.
     pub activation: Option<Activation>,
     /// What comes after that: from numbers to others, or to codes that are not rounded yet.
@@ -234,17 +243,28 @@ impl Epilogue {
             ChannelScales::new(second, largest)
         });
         let residual = levels.zip(residual).map(|(own, of)| ResidualScales::new(channels, own, of));
-        Epilogue { scales, activation, second, residual }
+        let are_codes = is_last && levels.is_some() && residual.is_none();
+        Epilogue { scales, are_codes, activation, second, residual }
     }
 
-    /// Whether it is nothing but the first scales.
+    /// The first scales, if they give codes, and nothing else is to be done.
     #[inline(always)]
-    pub fn is_of_scales(&self) -> bool {
-        self.activation.is_none() && self.second.is_none() && self.residual.is_none()
+    pub fn scales_of_codes(&self) -> Option<&ChannelScales> {
+        self.are_codes.then_some(&self.scales)
     }
 }
 
 impl<const N: usize, const V: usize> ScaleVectors<'_, N, V> {
+    /// The numbers of the sums of a row, scaled.
+    #[inline(always)]
+    pub fn scaled_sums<L: Lanes<N>>(self, lanes: L, sums: &[L::Words; V]) -> [L::Floats; V] {
+        let mut numbers = [lanes.i32_of_words(sums[0]); V];
+        for vector in 0..V {
+            numbers[vector] = self.scaled(lanes, lanes.i32_of_words(sums[vector]), vector);
+        }
+        numbers
+    }
+
     /// Numbers of a vector of channels, scaled.
     #[inline(always)]
     fn scaled<L: Lanes<N>>(self, lanes: L, x: L::Floats, vector: usize) -> L::Floats {
@@ -277,16 +297,11 @@ impl<S: Copy, const N: usize, const R: usize, const V: usize> TileSums<'_, '_, S
     #[inline(always)]
     pub fn finish<L: CodeLanes<N, Words = S>>(self, lanes: L) {
         let TileSums { epilogue, sums, at: TilePlace { channel, width, first_row }, .. } = self;
-        let scales = epilogue.scales.of::<N, V>(channel);
-        if epilogue.is_of_scales() && self.output.size == 1 {
-            let mut codes = self.output.behind_channel(channel);
+        if let Some(scales) = epilogue.scales_of_codes() {
+            let scales = scales.of::<N, V>(channel);
+            let codes: [&mut [u8]; R] = self.output.rows(first_row, channel, width);
             for row in 0..R {
-                let mut numbers = [lanes.i32_of_words(sums[row][0]); V];
-                for vector in 0..V {
-                    let number = lanes.i32_of_words(sums[row][vector]);
-                    numbers[vector] = scales.scaled(lanes, number, vector);
-                }
-                lanes.put_bytes(numbers, &mut codes.row(first_row + row)[..width]);
+                lanes.put_bytes(scales.scaled_sums(lanes, &sums[row]), codes[row]);
             }
             return;
         }
@@ -300,7 +315,7 @@ impl<S: Copy, const N: usize, const R: usize, const V: usize> TileSums<'_, '_, S
     }
 }
 
-/// Each step of the epilogue is done for all rows before the next one.
+/// An activation and second scales are applied to all rows, each before the next step; what follows is done row by row.
 #[expect(clippy::needless_range_loop, reason = "loops of constants keep the numbers in registers")]
 impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const V: usize> On<L>
     for TileSums<'_, '_, S, N, R, V>
@@ -308,35 +323,42 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
     #[inline(always)]
     fn run(self, lanes: L) {
         let TileSums { epilogue, sums, at: TilePlace { channel, width, first_row }, output } = self;
+        let Epilogue { activation, second, residual, .. } = epilogue;
         let scales = epilogue.scales.of::<N, V>(channel);
-        let mut numbers = [[lanes.i32_of_words(sums[0][0]); V]; R];
-        for row in 0..R {
-            for vector in 0..V {
-                let number = lanes.i32_of_words(sums[row][vector]);
-                numbers[row][vector] = scales.scaled(lanes, number, vector);
+        let are_activated = activation.is_some() || second.is_some();
+        let mut activated = [[lanes.i32_of_words(sums[0][0]); V]; R];
+        if are_activated {
+            for row in 0..R {
+                activated[row] = scales.scaled_sums(lanes, &sums[row]);
             }
         }
-        if let Some(activation) = epilogue.activation {
+        if let Some(activation) = *activation {
             for row in 0..R {
                 for vector in 0..V {
-                    numbers[row][vector] = lanes.activated_code(numbers[row][vector], activation);
+                    activated[row][vector] =
+                        lanes.activated_code(activated[row][vector], activation);
                 }
             }
         }
-        if let Some(second) = &epilogue.second {
+        if let Some(second) = second {
             let second = second.of::<N, V>(channel);
             for row in 0..R {
                 for vector in 0..V {
-                    numbers[row][vector] = second.scaled(lanes, numbers[row][vector], vector);
+                    activated[row][vector] = second.scaled(lanes, activated[row][vector], vector);
                 }
             }
         }
-        if let Some(residual) = &epilogue.residual {
-            let own = residual.own.of::<N, V>(channel);
-            let factors = vectors::<N, V>(&residual.factors, channel);
-            let (zero, highest) = (lanes.splat(0.), lanes.splat(255.));
-            let mut last = [[0; N]; V];
-            for row in 0..R {
+        let residual = residual.as_ref().map(|residual| {
+            (residual.own.of::<N, V>(channel), vectors::<N, V>(&residual.factors, channel))
+        });
+        let (zero, highest) = (lanes.splat(0.), lanes.splat(255.));
+        let mut last = [[0; N]; V];
+        for row in 0..R {
+            let mut numbers = activated[row];
+            if !are_activated {
+                numbers = scales.scaled_sums(lanes, &sums[row]);
+            }
+            if let Some((own, factors)) = residual {
                 let codes = output.residual(first_row + row, channel);
                 let codes: &[[u8; N]; V] = match codes.as_chunks().0.as_chunks().0 {
                     [whole, ..] => whole,
@@ -346,19 +368,17 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
                     }
                 };
                 for vector in 0..V {
-                    let code = lanes.nearest(lanes.clamp(numbers[row][vector], zero, highest));
+                    let code = lanes.nearest(lanes.clamp(numbers[vector], zero, highest));
                     let other = lanes.of_u8(&codes[vector]);
                     let sum = lanes.load(&own.addends[vector]);
                     let sum = lanes.mul_add(other, lanes.load(&factors[vector]), sum);
                     let sum = lanes.mul_add(code, lanes.load(&own.factors[vector]), sum);
-                    numbers[row][vector] = own.limited(lanes, sum, vector);
+                    numbers[vector] = own.limited(lanes, sum, vector);
                 }
             }
-        }
-        for row in 0..R {
             let are_floats = output.size > 1;
             Places::of(output.row(first_row + row, channel, width), are_floats, 0, width)
-                .put(lanes, numbers[row]);
+                .put(lanes, numbers);
         }
     }
 }

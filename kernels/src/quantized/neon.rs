@@ -69,6 +69,8 @@ impl DotCodes<4, 8> for NeonDot {
 
 /// The words of taps are the first taps of all lanes, and the second ones, with 16 bits.
 impl TapLanes<2, 8> for Neon {
+    const PACKS_IN_ORDER: bool = false;
+
     intrinsics! {
         interleaved(codes: [&[[u8; 8]; 2]; 2]) -> [Words; 2] = {
             let mut vectors = [[vdupq_n_u32(0); 2]; 2];
@@ -98,6 +100,8 @@ impl TapLanes<2, 8> for Neon {
 }
 
 impl TapLanes<4, 8> for NeonDot {
+    const PACKS_IN_ORDER: bool = false;
+
     intrinsics! {
         interleaved(codes: [&[[u8; 8]; 4]; 4]) -> [Words; 4] = {
             let mut vectors = [[vdupq_n_u32(0); 2]; 4];

@@ -35,6 +35,8 @@ pub(crate) trait DotCodes<const W: usize, const N: usize>: CodeLanes<N> {
 
 /// Vectors that take `T` taps at once, from as many channels as `T` vectors have sums.
 pub(crate) trait TapLanes<const T: usize, const N: usize>: CodeLanes<N> {
+    /// Whether [`TapLanes::put_codes`] takes fewer instructions than [`TapLanes::in_order`] and [`Lanes::put_bytes`].
+    const PACKS_IN_ORDER: bool;
     /// The codes of the taps, in the order of [`channel_of_lane`].
     fn interleaved(self, codes: [&[[u8; N]; T]; T]) -> [Self::Words; T];
     /// Adds the products of taps and weights to the sums of a vector. Two taps have weights of 16 bits, four of 8.
@@ -42,6 +44,20 @@ pub(crate) trait TapLanes<const T: usize, const N: usize>: CodeLanes<N> {
     -> Self::Words;
     /// The sums in the order of their channels.
     fn in_order(self, sums: [Self::Words; T]) -> [Self::Words; T];
+    /// Writes the codes of numbers, which are in the order of [`channel_of_lane`], in that of their channels.
+    #[inline(always)]
+    fn put_codes(self, numbers: [Self::Floats; T], places: &mut [u8]) {
+        let mut ordered = [[0.; N]; T];
+        for vector in 0..T {
+            let mut lanes = [0.; N];
+            self.store(&mut lanes, numbers[vector]);
+            for lane in 0..N {
+                let channel = channel_of_lane(vector * N + lane, N, T);
+                ordered.as_flattened_mut()[channel] = lanes[lane];
+            }
+        }
+        self.put_bytes(ordered.map(|numbers| self.load(&numbers)), places);
+    }
 }
 
 /// Which channel of a block a lane of as many vectors has as there are taps at once: as the processor interleaves their codes.
@@ -83,6 +99,8 @@ impl DotCodes<4, 8> for Portable {
 
 /// Each lane has two codes of 16 bits.
 impl TapLanes<2, 8> for Portable {
+    const PACKS_IN_ORDER: bool = true;
+
     methods! {
         interleaved(codes: [&[[u8; 8]; 2]; 2]) -> [[u32; 8]; 2] = {
             let [first, second] = codes.map(|codes| codes.as_flattened());

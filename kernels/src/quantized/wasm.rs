@@ -27,6 +27,8 @@ impl DotCodes<2, 8> for Simd128 {
 }
 
 impl TapLanes<2, 8> for Simd128 {
+    const PACKS_IN_ORDER: bool = false;
+
     methods! {
         interleaved(codes: [&[[u8; 8]; 2]; 2]) -> [[v128; 2]; 2] = {
             let [a, b] = codes;

@@ -6,7 +6,10 @@
 use std::arch::x86_64::*;
 
 use super::vectors::{CodeLanes, DotCodes, TapLanes};
-use crate::isa::{Avx2, Avx256, Avx512, Avx512Vnni, AvxVnni, Isa, Lanes, intrinsics};
+use crate::isa::{
+    Avx2, Avx256, Avx512, Avx512Vnni, AvxVnni, Isa, Lanes, intrinsics, packed_bytes_512, put_first,
+    store_bytes_512,
+};
 use crate::product::activation::{Activation, ActivationLanes};
 
 impl<const VNNI: bool> CodeLanes<8> for Avx256<VNNI> where Avx256<VNNI>: Isa {}
@@ -100,8 +103,10 @@ dot_codes!(Avx512Vnni, 4, 16, __m512i, splat: _mm512_set1_epi32,
 /// Implements [`TapLanes`]: taps are multiplied as so many codes.
 macro_rules! tap_lanes {
     ($isa:ty, $taps:literal, $lanes:literal, $vector:ty, load: $load:ident,
-        interleave: $interleave:ident, in_order: $in_order:ident) => {
+        interleave: $interleave:ident, in_order: $in_order:ident, put_codes: $put_codes:ident) => {
         impl TapLanes<$taps, $lanes> for $isa {
+            const PACKS_IN_ORDER: bool = true;
+
             intrinsics! {
                 interleaved(codes: [&[[u8; $lanes]; $taps]; $taps]) -> [$vector; $taps] = {
                     let mut vectors = [$load(codes[0].as_ptr().cast()); $taps];
@@ -111,6 +116,9 @@ macro_rules! tap_lanes {
                     $interleave(vectors)
                 };
                 in_order(sums: [$vector; $taps]) -> [$vector; $taps] = $in_order(sums);
+                put_codes(numbers: [Self::Floats; $taps], places: &mut [u8]) -> () = {
+                    $put_codes(numbers, places)
+                };
             }
 
             #[inline(always)]
@@ -128,13 +136,13 @@ macro_rules! tap_lanes {
 }
 
 tap_lanes!(Avx2, 2, 8, __m256i, load: _mm_loadu_si128,
-    interleave: interleave_2_of_256, in_order: order_2_of_256);
+    interleave: interleave_2_of_256, in_order: order_2_of_256, put_codes: put_codes_2_of_256);
 tap_lanes!(AvxVnni, 4, 8, __m256i, load: _mm256_loadu_si256,
-    interleave: interleave_4_of_256, in_order: order_4_of_256);
+    interleave: interleave_4_of_256, in_order: order_4_of_256, put_codes: put_codes_4_of_256);
 tap_lanes!(Avx512<false>, 2, 16, __m512i, load: _mm256_loadu_si256,
-    interleave: interleave_2_of_512, in_order: order_2_of_512);
+    interleave: interleave_2_of_512, in_order: order_2_of_512, put_codes: put_codes_2_of_512);
 tap_lanes!(Avx512Vnni, 4, 16, __m512i, load: _mm512_loadu_si512,
-    interleave: interleave_4_of_512, in_order: order_4_of_512);
+    interleave: interleave_4_of_512, in_order: order_4_of_512, put_codes: put_codes_4_of_512);
 
 #[target_feature(enable = "avx2")]
 #[inline]
@@ -208,4 +216,35 @@ fn order_4_of_512([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
         _mm512_shuffle_i32x4::<0x88>(high[0], high[1]),
         _mm512_shuffle_i32x4::<0xdd>(high[0], high[1]),
     ]
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn put_codes_2_of_256([a, b]: [__m256; 2], places: &mut [u8]) {
+    let words = _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
+    let bytes = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi16(words, words));
+    put_first(&[pulp::cast::<_, [u8; 16]>(_mm256_castsi256_si128(bytes))], places);
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn put_codes_4_of_256([a, b, c, d]: [__m256; 4], places: &mut [u8]) {
+    let low = _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
+    let high = _mm256_packs_epi32(_mm256_cvtps_epi32(c), _mm256_cvtps_epi32(d));
+    put_first(&[pulp::cast::<_, [u8; 32]>(_mm256_packus_epi16(low, high))], places);
+}
+
+#[target_feature(enable = "avx2,avx512f,avx512vl,avx512bw")]
+#[inline]
+fn put_codes_2_of_512([a, b]: [__m512; 2], places: &mut [u8]) {
+    let words = _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
+    let bytes = _mm512_packus_epi16(words, words);
+    let halves = _mm512_setr_epi64(0, 2, 4, 6, 0, 2, 4, 6);
+    store_bytes_512(_mm512_permutexvar_epi64(halves, bytes), 2, places);
+}
+
+#[target_feature(enable = "avx2,avx512f,avx512vl,avx512bw")]
+#[inline]
+fn put_codes_4_of_512(numbers: [__m512; 4], places: &mut [u8]) {
+    store_bytes_512(packed_bytes_512(numbers), 4, places);
 }
