@@ -329,7 +329,7 @@ impl<E: ConvolutionElement> Convolution<E> {
             // A matrix unit reads lines by their addresses.
             let tap_slices = match packed.for_amx() && addresses.lines_for_amx().is_some() {
                 true => TapSlices::new(0),
-                false => addresses.tap_slices(|start| &bytes[start..], &self.padding, length),
+                false => addresses.tap_slices(|start| &bytes[start..], 1, &self.padding, length),
             };
             return Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap };
         }
@@ -343,7 +343,7 @@ impl<E: ConvolutionElement> Convolution<E> {
         wide.extend(bytes[first..end].iter().map(|code| i16::from(*code)));
         let (bytes, padding): (&[u8], _) = (cast_slice(wide), &self.widened_padding[..]);
         let at = |start| &bytes[2 * (start - first)..];
-        let tap_slices = addresses.tap_slices(at, padding, length(2 * others));
+        let tap_slices = addresses.tap_slices(at, 2, padding, length(2 * others));
         Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap }
     }
 

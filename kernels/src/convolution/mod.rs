@@ -33,7 +33,7 @@ pub(crate) use product::{
 };
 pub(crate) use rows::PADDING;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use rows::{LEAST_ROWS_FOR_AMX, RunOfRows, StridedLines};
+pub(crate) use rows::{LEAST_ROWS_FOR_AMX, RunOfRows, StridedLines, TapSlices};
 pub(crate) use singles::SinglesEpilogue;
 pub(crate) use trimmed::trimmed;
 pub(crate) use window::{ChannelsLastWindow, one_pixel, output_shape};

@@ -524,7 +524,8 @@ where
                         prefetch(line.as_ptr().cast());
                     }
                     let (slice, byte) = (tap * task.rows + first, task.before + 4 * block * BLOCK);
-                    let rows: [_; R] = task.tap_slices.steps(slice, byte, weights.len());
+                    let rows: [&[[u8; 4]]; R] =
+                        task.tap_slices.elements(slice, byte, weights.len());
                     for step in 0..weights.len() {
                         let mut right = [lanes.right(&weights[step][0]); V];
                         for vector in 1..V {

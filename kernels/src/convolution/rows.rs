@@ -5,6 +5,8 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use pulp::bytemuck::Pod;
+
 /// What a tap has in place of its start, where it is in the padding.
 pub(crate) const PADDING: usize = usize::MAX;
 
@@ -88,10 +90,11 @@ impl Im2rowAddresses {
     }
 
     /// What the taps of all rows meet: those of the first tap, then those of the next one, of each so many bytes. `at` is what begins at
-    /// an address.
+    /// an address, where each byte of the addresses has so many.
     pub fn tap_slices<'b>(
         &self,
         at: impl Fn(usize) -> &'b [u8],
+        size: usize,
         padding: &'b [u8],
         length: usize,
     ) -> TapSlices<'b> {
@@ -102,7 +105,7 @@ impl Im2rowAddresses {
                 for run in runs {
                     match run.start {
                         PADDING => slices.extend(padding, 0, run.rows),
-                        start => slices.extend(at(start), *distance, run.rows),
+                        start => slices.extend(at(start), distance * size, run.rows),
                     }
                 }
             }
@@ -111,7 +114,7 @@ impl Im2rowAddresses {
                 slices.starts.reserve(tap_offsets.len() * rows);
                 for tap in tap_offsets {
                     for line in lines {
-                        slices.extend(at(line.start + tap), *distance, line.rows);
+                        slices.extend(at(line.start + tap), distance * size, line.rows);
                     }
                 }
             }
@@ -154,6 +157,17 @@ impl<'a> TapSlices<'a> {
         TapSlices { starts: vec![], length, bytes: PhantomData }
     }
 
+    /// None again, of so many bytes each.
+    pub fn restart(&mut self, length: usize) {
+        self.starts.clear();
+        self.length = length;
+    }
+
+    /// The bytes of each.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
     /// Adds those of some rows, the first of which begins with these bytes, and each so far behind the one before it.
     ///
     /// # Panics
@@ -168,26 +182,27 @@ impl<'a> TapSlices<'a> {
         self.starts.extend((0..rows).map(|row| unsafe { first.add(row * distance) }));
     }
 
-    /// So many steps of `R` of the slices, from one on; and from a byte of each on.
+    /// So many elements of `R` of the slices, from one on; and from a byte of each on.
     ///
     /// # Panics
     ///
     /// If there are fewer slices, or bytes.
     #[inline(always)]
-    pub fn steps<const R: usize>(
+    pub fn elements<T: Pod, const R: usize>(
         &self,
         first: usize,
         byte: usize,
-        steps: usize,
-    ) -> [&'a [[u8; 4]]; R] {
+        count: usize,
+    ) -> [&'a [T]; R] {
         let starts = &self.starts[first..][..R];
-        assert!(byte <= self.length && steps <= (self.length - byte) / 4, "steps beyond a tap");
-        let mut rows: [&[[u8; 4]]; R] = [&[]; R];
+        let is_within = byte <= self.length && count <= (self.length - byte) / size_of::<T>();
+        assert!(is_within && align_of::<T>() == 1, "elements beyond a tap");
+        let mut slices: [&[T]; R] = [&[]; R];
         for row in 0..R {
-            // SAFETY: each slice has so many bytes, and is borrowed for `'a`.
-            rows[row] =
-                unsafe { std::slice::from_raw_parts(starts[row].add(byte).cast().as_ptr(), steps) };
+            // SAFETY: each slice has so many bytes, is borrowed for `'a`, and they are elements anywhere.
+            slices[row] =
+                unsafe { std::slice::from_raw_parts(starts[row].add(byte).cast().as_ptr(), count) };
         }
-        rows
+        slices
     }
 }

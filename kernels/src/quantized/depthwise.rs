@@ -9,9 +9,8 @@ use std::ops::Range;
 
 use super::finish::{ChannelScales, ScaleVectors, TileSums};
 use super::vectors::{CodeLanes, Codes, TapLanes, channel_of_lane, load_sums};
-use crate::convolution::{DepthwiseRows, MOST_ROWS, TilePlace};
+use crate::convolution::{DepthwiseRows, MOST_ROWS, TapSlices, TilePlace};
 use crate::isa::{Instructions, On, with_isa};
-use crate::product::row_panels;
 use crate::window::Window;
 
 /// The kernel of each channel, packed: for a block of channels, the weights of some taps of a column at a time.
@@ -154,6 +153,8 @@ struct OutputLine<'a> {
     pixels: usize,
     /// For each tap of a column, the codes from a line of the image on, or padding. The last one is repeated, for whole groups of taps.
     rows: Vec<&'a [u8]>,
+    /// As many codes of each as all of them have.
+    slices: TapSlices<'a>,
     /// The codes of a pixel of padding.
     padding: &'a [u8],
     channels: usize,
@@ -172,14 +173,11 @@ struct OutputLine<'a> {
 /// The weights of some taps of a block of channels.
 type TapWeights<const N: usize, const T: usize> = [[[u8; 4]; N]; T];
 
-/// The codes of a tap for some blocks of channels.
-type BlockCodes<const N: usize, const T: usize, const B: usize> = [[[u8; N]; T]; B];
-
-/// Pixels whose sums are finished at once.
-const PIXELS: usize = 4;
-
-/// Kernels of so many rows and columns have vectors of codes in variables, which stay in registers with AVX-512.
+/// Kernels of so many rows and columns have all codes of a pixel in registers.
 const SIDE: usize = 3;
+
+/// The codes of a tap for a block of channels.
+type BlockCodes<const N: usize, const T: usize> = [[u8; N]; T];
 
 impl<'a> DepthwiseTask<'a> {
     /// Computes all pixels.
@@ -192,6 +190,7 @@ impl<'a> DepthwiseTask<'a> {
             first: 0,
             pixels: 0,
             rows: vec![],
+            slices: TapSlices::new(0),
             padding,
             channels: self.kernels.of_pixel,
             begin: 0,
@@ -208,51 +207,63 @@ impl<'a> DepthwiseTask<'a> {
             line.pixels = pixels.len().div_ceil(together);
             line.begin = pixels.start * strides[2];
             done += pixels.len();
+            let codes = line.rows.iter().map(|row| row.len()).min().unwrap_or(0);
+            line.slices.restart(codes);
+            line.rows.iter().for_each(|row| line.slices.extend(row, 0, 1));
             let line = &line;
-            let all = 0..line.pixels;
-            // Four vectors of four taps, and up to eight of two.
-            for (first, blocks) in row_panels(0..blocks, if T == 4 { 1 } else { 4 }) {
-                match blocks {
-                    4 if const { T == 2 } => {
-                        self.blocks_on::<L, T, N, 4, 8>(lanes, line, first, all.clone());
-                    }
-                    2 if const { T == 2 } => {
-                        self.blocks_on::<L, T, N, 2, 4>(lanes, line, first, all.clone());
-                    }
-                    _ if const { T > SIDE } && self.has_sides() => {
-                        let whole = line.whole_pixels((first + 1) * T * N);
-                        self.blocks_on::<L, T, N, 1, T>(lanes, line, first, 0..whole.start);
-                        let (task, pixels) = (&mut *self, whole.clone());
-                        match task.new_columns() {
-                            _ if pixels.is_empty() => (),
-                            1 => lanes.enter(ThreeByThree::<T, N, 1> { task, line, first, pixels }),
-                            2 => lanes.enter(ThreeByThree::<T, N, 2> { task, line, first, pixels }),
-                            _ => lanes.enter(ThreeByThree::<T, N, 3> { task, line, first, pixels }),
-                        }
-                        self.blocks_on::<L, T, N, 1, T>(lanes, line, first, whole.end..all.end);
-                    }
-                    _ => self.blocks_on::<L, T, N, 1, T>(lanes, line, first, all.clone()),
+            for block in 0..blocks {
+                let whole = line.whole_pixels(self.kernels.columns, (block + 1) * T * N);
+                self.tiles_on::<L, T, N, 1, false>(lanes, line, block, 0..whole.start);
+                // As many sums as stay in registers.
+                if const { N > 8 } {
+                    self.whole_tiles_on::<L, T, N, 6>(lanes, line, block, whole.clone());
+                } else if const { T > 2 } {
+                    self.whole_tiles_on::<L, T, N, 2>(lanes, line, block, whole.clone());
+                } else {
+                    self.whole_tiles_on::<L, T, N, 4>(lanes, line, block, whole.clone());
                 }
+                self.tiles_on::<L, T, N, 1, false>(lanes, line, block, whole.end..line.pixels);
             }
         }
     }
 
-    /// Some pixels of a line, for some blocks of channels.
-    fn blocks_on<
+    /// Some [whole pixels](OutputLine::whole_pixels) of a line, for a block of channels.
+    fn whole_tiles_on<L: TapLanes<T, N>, const T: usize, const N: usize, const P: usize>(
+        &mut self,
+        lanes: L,
+        line: &OutputLine<'a>,
+        block: usize,
+        pixels: Range<usize>,
+    ) {
+        let DepthwiseKernels { rows, columns, .. } = *self.kernels;
+        if const { T > 2 } && [rows, columns] == [SIDE; 2] && !pixels.is_empty() {
+            let task = self;
+            match task.new_columns() {
+                Some(1) => lanes.enter(ThreeByThree::<T, N, P, 1> { task, line, block, pixels }),
+                Some(2) => lanes.enter(ThreeByThree::<T, N, P, 2> { task, line, block, pixels }),
+                _ => lanes.enter(ThreeByThree::<T, N, P, 3> { task, line, block, pixels }),
+            }
+            return;
+        }
+        self.tiles_on::<L, T, N, P, true>(lanes, line, block, pixels);
+    }
+
+    /// Some pixels of a line, for a block of channels.
+    fn tiles_on<
         L: TapLanes<T, N>,
         const T: usize,
         const N: usize,
-        const B: usize,
-        const V: usize,
+        const P: usize,
+        const WHOLE: bool,
     >(
         &mut self,
         lanes: L,
         line: &OutputLine<'a>,
-        first: usize,
+        block: usize,
         pixels: Range<usize>,
     ) {
         if !pixels.is_empty() {
-            lanes.enter(DepthwiseBlocks::<T, N, B, V> { task: self, line, first, pixels });
+            lanes.enter(DepthwiseTiles::<T, N, P, WHOLE> { task: self, line, block, pixels });
         }
     }
 
@@ -263,17 +274,12 @@ impl<'a> DepthwiseTask<'a> {
         [*columns, rows.div_ceil(instructions.taps_at_once().0)]
     }
 
-    /// Whether the kernel has [`SIDE`] rows and columns.
-    fn has_sides(&self) -> bool {
-        [self.kernels.rows, self.kernels.columns] == [SIDE; 2]
-    }
-
-    /// How many columns of a pixel the pixel before it in a line has not.
-    fn new_columns(&self) -> usize {
+    /// How many columns of a pixel the pixel before it in a line has not, if it has some of them.
+    fn new_columns(&self) -> Option<usize> {
         let Window { strides, dilations, .. } = &self.rows.window.per_image;
-        let (columns, dilation) = (self.kernels.columns, dilations[2]);
-        let stride = strides[2] * self.kernels.together;
-        if stride.is_multiple_of(dilation) { columns.min(stride / dilation) } else { columns }
+        let (stride, dilation) = (strides[2] * self.kernels.together, dilations[2]);
+        let new = stride / dilation;
+        (stride.is_multiple_of(dilation) && new < self.kernels.columns).then_some(new)
     }
 
     /// Codes from the lines of the image on that the kernel meets in a line of the output.
@@ -296,22 +302,22 @@ impl<'a> DepthwiseTask<'a> {
         rows.resize(taps, rows[rows.len() - 1]);
     }
 
-    /// Finishes the sums of the first ones of some pixels, for some blocks of channels.
+    /// Finishes the sums of the first ones of some pixels, for a block of channels.
     #[inline(always)]
-    fn finish_first<L: TapLanes<T, N>, const T: usize, const N: usize, const V: usize>(
+    fn finish_first<L: TapLanes<T, N>, const T: usize, const N: usize, const P: usize>(
         &mut self,
         lanes: L,
-        sums: &[[L::Words; V]; PIXELS],
+        sums: &[[L::Words; T]; P],
         count: usize,
-        first: usize,
+        block: usize,
         pixel: usize,
     ) {
         let is_whole = (pixel + count) * self.kernels.together <= self.rows.pixels;
-        if count == PIXELS && is_whole {
-            return self.finish_pixels(lanes, sums, first, pixel);
+        if count == P && is_whole {
+            return self.finish_pixels(lanes, sums, block, pixel);
         }
         for (row, sums) in sums[..count].iter().enumerate() {
-            self.finish_pixels(lanes, &[*sums], first, pixel + row);
+            self.finish_pixels(lanes, &[*sums], block, pixel + row);
         }
     }
 
@@ -353,25 +359,19 @@ impl<'a> DepthwiseTask<'a> {
         lanes.put_codes(numbers, self.rows.output.row(pixel, channel, width));
     }
 
-    /// Finishes the sums of some blocks, of the first vectors alone if there are channels for no more.
+    /// Finishes the sums of a block, of the first vectors alone if there are channels for no more.
     #[inline(always)]
-    fn finish_pixels<
-        L: TapLanes<T, N>,
-        const T: usize,
-        const N: usize,
-        const R: usize,
-        const V: usize,
-    >(
+    fn finish_pixels<L: TapLanes<T, N>, const T: usize, const N: usize, const R: usize>(
         &mut self,
         lanes: L,
-        sums: &[[L::Words; V]; R],
-        first: usize,
+        sums: &[[L::Words; T]; R],
+        block: usize,
         pixel: usize,
     ) {
-        let (channel, width) = (first * T * N, self.width(first * T * N, V * N, pixel));
+        let (channel, width) = (block * T * N, self.width(block * T * N, T * N, pixel));
         match width.div_ceil(N) {
-            1 => self.finish(lanes, &first_vectors::<_, R, V, 1>(sums), channel, width, pixel),
-            2 => self.finish(lanes, &first_vectors::<_, R, V, 2>(sums), channel, width, pixel),
+            1 => self.finish(lanes, &first_vectors::<_, R, T, 1>(sums), channel, width, pixel),
+            2 => self.finish(lanes, &first_vectors::<_, R, T, 2>(sums), channel, width, pixel),
             _ => self.finish(lanes, sums, channel, width, pixel),
         }
     }
@@ -390,28 +390,25 @@ impl<'a> DepthwiseTask<'a> {
         TileSums { epilogue, sums, at, output }.finish(lanes);
     }
 
-    /// The weights of some blocks, each of so many groups of taps, and what their sums begin with.
+    /// The weights of a block: those of each column, by groups of taps; and what its sums begin with.
     #[inline(always)]
-    fn kernels_of<const T: usize, const N: usize, const B: usize>(
+    fn kernels_of<const T: usize, const N: usize>(
         &self,
-        first: usize,
-        of_a_block: usize,
-    ) -> ([&'a [TapWeights<N, T>]; B], &'a [[[i32; N]; T]; B]) {
+        block: usize,
+    ) -> (&'a [TapWeights<N, T>], &'a [[i32; N]; T]) {
         let DepthwiseKernels { weights, offsets, .. } = self.kernels;
-        let weights = &weights.as_chunks().0.as_chunks().0[first * of_a_block..];
-        let weights = std::array::from_fn(|block| &weights[block * of_a_block..][..of_a_block]);
-        let offsets = &offsets.as_chunks().0.as_chunks().0[first..][..B];
-        (weights, &offsets.as_chunks().0[0])
+        let of_a_block: usize = self.shape().iter().product();
+        let weights = &weights.as_chunks().0.as_chunks().0[block * of_a_block..][..of_a_block];
+        (weights, &offsets.as_chunks().0.as_chunks().0[block])
     }
 }
 
 impl<'a> OutputLine<'a> {
-    /// The pixels whose [`SIDE`] columns are in the image, with all codes up to a channel. If each pixel is computed alone, columns may be
-    /// in the padding, too.
-    fn whole_pixels(&self, end_channel: usize) -> Range<usize> {
+    /// The pixels whose columns are in the image, with all codes up to a channel. If each pixel is computed alone, columns may be in the
+    /// padding, too.
+    fn whole_pixels(&self, columns: usize, end_channel: usize) -> Range<usize> {
         // So many pixels of the image's line have all these codes, and pixels that are computed together all of their neighbours.
-        let codes = self.rows.iter().map(|row| row.len()).min().unwrap_or(0);
-        let size = match codes.checked_sub(end_channel) {
+        let size = match self.slices.length().checked_sub(end_channel) {
             Some(rest) => self.size.min(rest / self.channels + self.together),
             None => 0,
         };
@@ -419,7 +416,7 @@ impl<'a> OutputLine<'a> {
             return 0..self.pixels;
         }
         // What the columns of a pixel need from the first one on.
-        let reach = (SIDE - 1) * self.dilation + self.together;
+        let reach = (columns - 1) * self.dilation + self.together;
         let begin = self.pad.saturating_sub(self.begin).div_ceil(self.stride);
         // The last of these begins where its columns end with the line.
         let last = (size + self.pad).checked_sub(reach + self.begin);
@@ -428,84 +425,71 @@ impl<'a> OutputLine<'a> {
     }
 
     /// Which pixel of the image's line a column of a pixel begins with. In the padding, also before the image, it is the size or more.
-    fn x(&self, pixel: usize, column: usize) -> usize {
+    fn x(&self, [pixel, column]: [usize; 2]) -> usize {
         (self.begin + pixel * self.stride + column * self.dilation).wrapping_sub(self.pad)
     }
 
-    /// The codes of a column of a [whole pixel](Self::whole_pixels), interleaved, for a block of channels. `rows` are those of the line, of
-    /// the same length.
+    /// The codes of some taps of the column at pixel `x` of the image's line, of a [whole pixel](Self::whole_pixels), for a block of
+    /// channels: of `R` rows, the last of which may have several taps.
     #[inline(always)]
-    fn whole_column<L: TapLanes<T, N>, const T: usize, const N: usize>(
+    fn whole_codes<const T: usize, const N: usize, const R: usize>(
         &self,
-        lanes: L,
-        rows: [&[u8]; SIDE],
-        pixel: usize,
-        column: usize,
-        first: usize,
-    ) -> [L::Words; T] {
-        let x = self.x(pixel, column);
-        let channel = first * T * N;
-        let mut codes = [self.padding; SIDE];
-        let mut begin = channel;
-        if x < self.size {
-            codes = rows;
-            begin += x * self.channels;
-        }
-        // The tap that there is not has weights of 0.
-        let mut taps = [&[[0; N]; T]; T];
+        x: usize,
+        group: usize,
+        block: usize,
+    ) -> [&BlockCodes<N, T>; T] {
+        let channel = block * T * N;
+        let rows: [&[u8]; R] = match x < self.size {
+            true => self.slices.elements(group * T, x * self.channels + channel, T * N),
+            false => [&self.padding[channel..][..T * N]; R],
+        };
+        let mut codes: [&BlockCodes<N, T>; T] = [&[[0; N]; T]; T];
         for tap in 0..T {
-            let row = if tap < SIDE { tap } else { SIDE - 1 };
-            taps[tap] = &codes[row][begin..][..T * N].as_chunks().0.as_chunks().0[0];
+            let row = if tap < R { tap } else { R - 1 };
+            codes[tap] = &rows[row].as_chunks().0.as_chunks().0[0];
         }
-        lanes.interleaved(taps)
+        codes
     }
 
-    /// The codes of some taps of a column of a pixel, for some blocks of channels: `last` are for codes that end before the blocks
-    /// do.
+    /// The codes of some taps of the column at pixel `x` of the image's line, for a block of channels: `last` are for codes that end before
+    /// the block does.
     #[inline(always)]
-    fn codes<'l, const T: usize, const N: usize, const B: usize>(
+    fn codes<'l, const T: usize, const N: usize>(
         &'l self,
-        pixel: usize,
-        column: usize,
+        x: usize,
         group: usize,
-        first: usize,
-        last: &'l mut [BlockCodes<N, T, B>; T],
-    ) -> [&'l BlockCodes<N, T, B>; T] {
-        let x = self.x(pixel, column);
+        block: usize,
+        last: &'l mut [BlockCodes<N, T>; T],
+    ) -> [&'l BlockCodes<N, T>; T] {
         if self.together > 1 && self.size.saturating_sub(x) < self.together {
-            return self.codes_at_end(x, group, last);
+            return self.codes_of_neighbours(x, group, last);
         }
-        let (rows, x): (&[&[u8]; T], _) = match x < self.size {
-            true => (&self.rows.as_chunks().0[group], x),
-            false => (&[self.padding; T], 0),
-        };
-        let mut codes: [&BlockCodes<N, T, B>; T] = [&[[[0; N]; T]; B]; T];
-        for ((codes, row), last) in codes.iter_mut().zip(rows).zip(last) {
-            let begin = x * self.channels + first * T * N;
-            *codes = match row.get(begin..begin + B * T * N) {
-                Some(codes) => &codes.as_chunks().0.as_chunks().0.as_chunks().0[0],
-                None => {
-                    let rest = &row[begin..];
-                    let last_codes = last.as_flattened_mut().as_flattened_mut();
-                    last_codes[..rest.len()].copy_from_slice(rest);
-                    last
-                }
+        let (mut rows, mut begin) = (&[self.padding; T], block * T * N);
+        if x < self.size {
+            rows = &self.rows.as_chunks().0[group];
+            begin += x * self.channels;
+        }
+        let mut codes: [&BlockCodes<N, T>; T] = [&[[0; N]; T]; T];
+        for tap in 0..T {
+            let Some(all) = rows[tap].get(begin..begin + T * N) else {
+                return codes_at_end(rows, begin, last);
             };
+            codes[tap] = &all.as_chunks().0.as_chunks().0[0];
         }
         codes
     }
 
     /// The codes of pixels that are computed together, from pixel `x` of the line on, some of which are in the padding.
     #[inline(never)]
-    fn codes_at_end<'l, const T: usize, const N: usize, const B: usize>(
+    fn codes_of_neighbours<'l, const T: usize, const N: usize>(
         &'l self,
         x: usize,
         group: usize,
-        last: &'l mut [BlockCodes<N, T, B>; T],
-    ) -> [&'l BlockCodes<N, T, B>; T] {
+        last: &'l mut [BlockCodes<N, T>; T],
+    ) -> [&'l BlockCodes<N, T>; T] {
         let rows: &[&[u8]; T] = &self.rows.as_chunks().0[group];
         for (row, last) in rows.iter().zip(&mut *last) {
-            let pixels = last.as_flattened_mut().as_flattened_mut();
+            let pixels = last.as_flattened_mut();
             for (number, places) in pixels.chunks_exact_mut(self.channels).enumerate() {
                 let x = x.wrapping_add(number);
                 let (codes, x) = if x < self.size { (*row, x) } else { (self.padding, 0) };
@@ -516,12 +500,105 @@ impl<'a> OutputLine<'a> {
     }
 }
 
-/// A block of channels of [whole pixels](OutputLine::whole_pixels), whose kernels have [`SIDE`] rows and columns. `S` columns of a pixel
-/// are none of the pixel before it.
-struct ThreeByThree<'t, 'a, const T: usize, const N: usize, const S: usize> {
+/// The codes of rows from one on, which end before a block does.
+#[inline(never)]
+fn codes_at_end<'l, const T: usize, const N: usize>(
+    rows: &[&[u8]; T],
+    begin: usize,
+    last: &'l mut [BlockCodes<N, T>; T],
+) -> [&'l BlockCodes<N, T>; T] {
+    for (row, last) in rows.iter().zip(&mut *last) {
+        let codes = &row[begin..];
+        let count = codes.len().min(T * N);
+        last.as_flattened_mut()[..count].copy_from_slice(&codes[..count]);
+    }
+    last.each_ref()
+}
+
+/// Some pixels of a line, for a block of channels, in tiles of up to `P`. Each column of a tile is read once, for all pixels that have it.
+/// With [whole pixels](OutputLine::whole_pixels) there is no call in the loop, around which the sums would be saved.
+struct DepthwiseTiles<'t, 'a, const T: usize, const N: usize, const P: usize, const WHOLE: bool> {
     task: &'t mut DepthwiseTask<'a>,
     line: &'t OutputLine<'a>,
-    first: usize,
+    block: usize,
+    pixels: Range<usize>,
+}
+
+#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+impl<L: TapLanes<T, N>, const T: usize, const N: usize, const P: usize, const WHOLE: bool> On<L>
+    for DepthwiseTiles<'_, '_, T, N, P, WHOLE>
+{
+    #[inline(always)]
+    fn run(self, lanes: L) {
+        let DepthwiseTiles { task, line, block, pixels } = self;
+        let [columns, groups] = task.shape();
+        let (weights, offsets) = task.kernels_of::<T, N>(block);
+        let scales = task.scales(lanes).map(|scales| scales.of::<N, T>(block * T * N));
+        let mut last = [[[0; N]; T]; T];
+        // Pixels that have no column in common have all columns of theirs, one pixel after the other.
+        let (new, end) = task.new_columns().map_or((columns, columns), |new| (new, usize::MAX));
+        let begin = load_sums(lanes, offsets);
+        for first in pixels.clone().step_by(P) {
+            let count = P.min(pixels.end - first);
+            let mut sums = [begin; P];
+            let mut place = [first, 0];
+            for column in 0..(count - 1) * new + columns {
+                if place[1] == end {
+                    place = [place[0] + 1, 0];
+                }
+                let x = line.x(place);
+                place[1] += 1;
+                for group in 0..groups {
+                    let codes = match const { WHOLE } {
+                        true => line.whole_codes::<T, N, T>(x, group, block),
+                        false => line.codes(x, group, block, &mut last),
+                    };
+                    let codes = lanes.interleaved(codes);
+                    for pixel in 0..P {
+                        // Of a pixel that has it not it is no number of a column.
+                        let own = column.wrapping_sub(pixel * new);
+                        if own < columns {
+                            let weights = &weights[own * groups + group];
+                            for vector in 0..T {
+                                sums[pixel][vector] = lanes.add_taps(
+                                    sums[pixel][vector],
+                                    codes[vector],
+                                    &weights[vector],
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+            // A copy, so that the sums themselves need no place in memory.
+            let mut tile = [begin; P];
+            for pixel in 0..P {
+                tile[pixel] = sums[pixel];
+            }
+            let pixel = line.first + first;
+            match scales {
+                Some(scales) => {
+                    for (number, sums) in tile[..count].iter().enumerate() {
+                        task.put_codes(lanes, scales, *sums, block, pixel + number);
+                    }
+                }
+                None => {
+                    for sums in &mut tile {
+                        *sums = lanes.in_order(*sums);
+                    }
+                    task.finish_first(lanes, &tile, count, block, pixel);
+                }
+            }
+        }
+    }
+}
+
+/// [Whole pixels](OutputLine::whole_pixels) of a kernel with [`SIDE`] rows and columns, for a block of channels: each with the codes of
+/// all columns in registers. `S` columns of a pixel are none of the pixel before it.
+struct ThreeByThree<'t, 'a, const T: usize, const N: usize, const P: usize, const S: usize> {
+    task: &'t mut DepthwiseTask<'a>,
+    line: &'t OutputLine<'a>,
+    block: usize,
     pixels: Range<usize>,
 }
 
@@ -529,44 +606,43 @@ struct ThreeByThree<'t, 'a, const T: usize, const N: usize, const S: usize> {
     clippy::needless_range_loop,
     reason = "loops of constants keep codes and sums in registers"
 )]
-impl<L: TapLanes<T, N>, const T: usize, const N: usize, const S: usize> On<L>
-    for ThreeByThree<'_, '_, T, N, S>
+impl<L: TapLanes<T, N>, const T: usize, const N: usize, const P: usize, const S: usize> On<L>
+    for ThreeByThree<'_, '_, T, N, P, S>
 {
     #[inline(always)]
     fn run(self, lanes: L) {
-        let ThreeByThree { task, line, first, pixels } = self;
-        let ([weights], [offsets]) = task.kernels_of::<T, N, 1>(first, SIDE);
-        let scales = task.scales(lanes).map(|scales| scales.of::<N, T>(first * T * N));
-        // The compiler knows that they have the same length.
-        let codes = line.rows.iter().map(|row| row.len()).min().unwrap_or(0);
-        let mut rows: [&[u8]; SIDE] = [&[]; SIDE];
-        for row in 0..SIDE {
-            rows[row] = &line.rows[row][..codes];
-        }
+        let ThreeByThree { task, line, block, pixels } = self;
+        let (weights, offsets) = task.kernels_of::<T, N>(block);
+        let weights: &[TapWeights<N, T>; SIDE] = &weights.as_chunks().0[0];
+        let scales = task.scales(lanes).map(|scales| scales.of::<N, T>(block * T * N));
+        let column = |pixel, column| {
+            let x = line.x([pixel, column]);
+            lanes.interleaved(line.whole_codes::<T, N, SIDE>(x, 0, block))
+        };
         let zero = lanes.load_i32(&[0; N]);
         let mut held = [[zero; T]; SIDE];
-        let mut tile = [[zero; T]; PIXELS];
+        let mut tile = [[zero; T]; P];
         // What the first pixel would have in common with one before it. No loops, as indices must be constants.
         if const { S < 3 } {
-            held[S] = line.whole_column(lanes, rows, pixels.start, 0, first);
+            held[S] = column(pixels.start, 0);
         }
         if const { S < 2 } {
-            held[S + 1] = line.whole_column(lanes, rows, pixels.start, 1, first);
+            held[S + 1] = column(pixels.start, 1);
         }
-        for begin in pixels.clone().step_by(PIXELS) {
-            let count = PIXELS.min(pixels.end - begin);
+        for begin in pixels.clone().step_by(P) {
+            let count = P.min(pixels.end - begin);
             for number in 0..count {
+                let pixel = begin + number;
                 for column in S..SIDE {
                     held[column - S] = held[column];
                 }
-                let pixel = begin + number;
                 if const { S > 2 } {
-                    held[0] = line.whole_column(lanes, rows, pixel, 0, first);
+                    held[0] = column(pixel, 0);
                 }
                 if const { S > 1 } {
-                    held[1] = line.whole_column(lanes, rows, pixel, 1, first);
+                    held[1] = column(pixel, 1);
                 }
-                held[2] = line.whole_column(lanes, rows, pixel, 2, first);
+                held[2] = column(pixel, 2);
                 let mut sums = load_sums(lanes, offsets);
                 for column in 0..SIDE {
                     for vector in 0..T {
@@ -576,106 +652,16 @@ impl<L: TapLanes<T, N>, const T: usize, const N: usize, const S: usize> On<L>
                 }
                 match scales {
                     Some(scales) => {
-                        task.put_codes(lanes, scales, sums, first, line.first + pixel);
+                        task.put_codes(lanes, scales, sums, block, line.first + pixel);
                     }
                     _ => tile[number] = lanes.in_order(sums),
                 }
             }
             if scales.is_none() {
-                task.finish_first(lanes, &tile, count, first, line.first + begin);
+                task.finish_first(lanes, &tile, count, block, line.first + begin);
             }
         }
     }
-}
-
-/// Some blocks of channels, which have `V` vectors together, of some pixels of a line.
-struct DepthwiseBlocks<'t, 'a, const T: usize, const N: usize, const B: usize, const V: usize> {
-    task: &'t mut DepthwiseTask<'a>,
-    line: &'t OutputLine<'a>,
-    first: usize,
-    pixels: Range<usize>,
-}
-
-#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-impl<L: TapLanes<T, N>, const T: usize, const N: usize, const B: usize, const V: usize> On<L>
-    for DepthwiseBlocks<'_, '_, T, N, B, V>
-{
-    #[inline(always)]
-    fn run(self, lanes: L) {
-        let DepthwiseBlocks { task, line, first, pixels } = self;
-        let [columns, groups] = task.shape();
-        let (weights, offsets) = task.kernels_of::<T, N, B>(first, columns * groups);
-        let scales = task.scales(lanes);
-        let mut last = [[[[0; N]; T]; B]; T];
-        let zero = lanes.load_i32(&[0; N]);
-        let mut held = vec![[[zero; T]; B]; columns * groups];
-        let mut tile = [[zero; V]; PIXELS];
-        let moved = task.new_columns();
-        // Where the first column is in memory.
-        let mut place = 0;
-        for begin in pixels.clone().step_by(PIXELS) {
-            let count = PIXELS.min(pixels.end - begin);
-            for number in 0..count {
-                let pixel = begin + number;
-                let missing = if pixel == pixels.start { columns } else { moved };
-                place = wrapped(place + missing, columns);
-                for column in columns - missing..columns {
-                    let held = &mut held[wrapped(place + column, columns) * groups..][..groups];
-                    for (group, held) in held.iter_mut().enumerate() {
-                        let codes = line.codes::<T, N, B>(pixel, column, group, first, &mut last);
-                        for block in 0..B {
-                            let mut taps = [&codes[0][block]; T];
-                            for tap in 1..T {
-                                taps[tap] = &codes[tap][block];
-                            }
-                            held[block] = lanes.interleaved(taps);
-                        }
-                    }
-                }
-                let mut sums = [[zero; T]; B];
-                for block in 0..B {
-                    sums[block] = load_sums(lanes, &offsets[block]);
-                }
-                for column in 0..columns {
-                    let held = &held[wrapped(place + column, columns) * groups..][..groups];
-                    for (group, codes) in held.iter().enumerate() {
-                        for block in 0..B {
-                            let weights = &weights[block][column * groups + group];
-                            for vector in 0..T {
-                                sums[block][vector] = lanes.add_taps(
-                                    sums[block][vector],
-                                    codes[block][vector],
-                                    &weights[vector],
-                                );
-                            }
-                        }
-                    }
-                }
-                for block in 0..B {
-                    let sums = sums[block];
-                    if let Some(scales) = scales {
-                        let block = first + block;
-                        let scales = scales.of::<N, T>(block * T * N);
-                        task.put_codes(lanes, scales, sums, block, line.first + pixel);
-                        continue;
-                    }
-                    let sums = lanes.in_order(sums);
-                    for vector in 0..T {
-                        tile[number][block * T + vector] = sums[vector];
-                    }
-                }
-            }
-            if scales.is_none() {
-                task.finish_first(lanes, &tile, count, first, line.first + begin);
-            }
-        }
-    }
-}
-
-/// The rest of a division by `count`, of a number that is less than twice that.
-#[inline(always)]
-fn wrapped(number: usize, count: usize) -> usize {
-    if number >= count { number - count } else { number }
 }
 
 #[inline(always)]
