@@ -439,6 +439,7 @@ impl<L: Dot<E, W, N>, E: ConvolutionElement, const W: usize, const N: usize> On<
         let AllTiles(task) = self;
         let [tile_rows, most_vectors] = task.filters.format.tile;
         let (taps, of_pass) = (task.filters.taps, task.taps_of_pass());
+        task.output.prefetch_residual(task.rows);
         let of_panel = if of_pass < taps { task.rows * most_vectors } else { 0 };
         let mut sums = vec![lanes.first(&[0; N]); task.panels.len() * of_panel];
         for tap in (0..taps).step_by(of_pass) {

@@ -206,3 +206,63 @@ impl<'a> TapSlices<'a> {
         slices
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_have_their_bytes() {
+        let bytes: Vec<u8> = (0..20).collect();
+        let padding = [100; 9];
+        let lines = vec![RunOfRows { start: 1, rows: 2 }, RunOfRows { start: 8, rows: 1 }];
+        let lines = StridedLines { distance: 3, tap_offsets: vec![0, 2], lines };
+        let runs = vec![RunOfRows { start: 4, rows: 2 }, RunOfRows { start: PADDING, rows: 2 }];
+        for (addresses, starts) in [
+            (Im2rowAddresses::Strided(lines), vec![1, 4, 8, 3, 6, 10]),
+            (Im2rowAddresses::Each { distance: 6, runs }, vec![4, 10, PADDING, PADDING]),
+        ] {
+            let slices = addresses.tap_slices(|start| &bytes[start..], 1, &padding, 9);
+            for (number, start) in starts.iter().enumerate() {
+                let all: [&[u8]; 1] = slices.elements(number, 0, 9);
+                let own = if *start == PADDING { &padding } else { &bytes[*start..][..9] };
+                assert_eq!(all[0], own);
+                let steps: [&[[u8; 4]]; 1] = slices.elements(number, 1, 2);
+                assert_eq!(steps[0].as_flattened(), &own[1..]);
+            }
+        }
+        // Each byte of an address has become two.
+        let addresses = Im2rowAddresses::of_one_line(2, 3, 1, vec![0]);
+        let slices = addresses.tap_slices(|start| &bytes[2 * start..], 2, &padding, 4);
+        let found: [&[u8]; 3] = slices.elements(0, 0, 2);
+        assert_eq!(found, [[4, 5], [6, 7], [8, 9]]);
+    }
+
+    #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "a panic ends the program")]
+    fn nothing_is_beyond_a_slice() {
+        type Case = fn(&mut TapSlices<'static>) -> usize;
+        fn extended(slices: &mut TapSlices<'static>, distance: usize, rows: usize) -> usize {
+            slices.extend(&[0; 17], distance, rows);
+            slices.starts.len()
+        }
+        let cases: [Case; 8] = [
+            |slices| extended(slices, 1, 11),
+            |slices| extended(slices, 5, 3),
+            |slices| extended(slices, usize::MAX / 2, 4),
+            |slices| slices.elements::<u8, 3>(0, 0, 1).len(),
+            |slices| slices.elements::<u8, 1>(2, 0, 1).len(),
+            |slices| slices.elements::<u8, 1>(0, 0, 9).len(),
+            |slices| slices.elements::<[u8; 4], 1>(0, 1, 2).len(),
+            |slices| slices.elements::<u8, 1>(0, usize::MAX, 1).len(),
+        ];
+        for (number, case) in cases.into_iter().enumerate() {
+            let mut slices = TapSlices::new(8);
+            slices.extend(&[0; 9], 1, 2);
+            let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                case(&mut slices);
+            }));
+            assert!(panicked.is_err(), "case {number}");
+        }
+    }
+}

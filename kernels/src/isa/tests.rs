@@ -119,6 +119,18 @@ impl OnLanes for AllFunctions<'_> {
                 }
                 bytes.extend(places.map(u32::from));
             }
+            // As many vectors again: the first ones, and the first of all.
+            for count in 1..=2 * N {
+                let mut places = [7; 65];
+                lanes.put_bytes([vectors[0], vectors[1]], &mut places[..count]);
+                let two = places;
+                let four = [vectors[0], vectors[1], vectors[2], vectors[0]];
+                lanes.put_bytes(four, &mut places[..2 * N + count]);
+                assert_eq!(two[..count], places[..count], "put_bytes of 4 and 2 vectors");
+                let mut last = [7; 65];
+                lanes.put_bytes([vectors[2], vectors[0]], &mut last[..count]);
+                assert_eq!(places[2 * N..], last[..65 - 2 * N], "put_bytes of the last 2 of 4");
+            }
         }
         found.push(("put_bytes", bytes));
         let vector = &numbers[0];

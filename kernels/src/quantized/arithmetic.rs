@@ -48,7 +48,10 @@ struct OperandScales {
 const LEAST_SCALES: usize = 256;
 
 /// The most results that are computed at once: so many scales follow the last channel.
-const MOST_LANES: usize = 32;
+const MOST_LANES: usize = 64;
+
+/// The vectors of these, of codes beside codes, and of codes beside numbers.
+const VECTORS: [usize; 2] = [2, 4];
 
 impl QuantizedArithmetic {
     /// With so many channels.
@@ -85,70 +88,140 @@ impl QuantizedArithmetic {
     }
 }
 
-/// A share of the work: some channels of some pixels, which begin with the first channel: as many codes of each operand as there
-/// are places.
+impl OperandScales {
+    /// The factors and the addends of `a` beside one pixel of `b`: the result is `a * factor + addend`, between limits.
+    fn beside(&self, operation: Operation, b: &[u8]) -> [Vec<f32>; 2] {
+        let [factors_of_a, addends_of_a, factors_of_b, addends_of_b, shifts, ..] = &self.numbers;
+        let mut scales = [const { Vec::new() }; 2];
+        for number in 0..self.channels {
+            let y = f32::from(b[number]) * factors_of_b[number] + addends_of_b[number];
+            let (factor, addend, shift) =
+                (factors_of_a[number], addends_of_a[number], shifts[number]);
+            let scale = match operation {
+                Operation::Add => [factor, addend + y + shift],
+                Operation::Multiply => [factor * y, addend * y + shift],
+            };
+            scales.iter_mut().zip(scale).for_each(|(place, number)| place.push(number));
+        }
+        scales.map(|scales| {
+            let mut repeated = scales.repeat(self.pixels);
+            repeated.resize(repeated.len() + MOST_LANES, 0.);
+            repeated
+        })
+    }
+}
+
+/// A share of the work: some channels of some pixels, which begin with the first channel: as many codes of `a` as there are places.
 struct ArithmeticTask<'a> {
     operation: Operation,
     scales: &'a OperandScales,
     a: &'a [u8],
-    b: &'a [u8],
+    b: SecondOperand<'a>,
     /// As bytes.
     places: &'a mut [u8],
     are_floats: bool,
 }
 
+/// What the codes of `a` are combined with.
+#[derive(Clone, Copy)]
+enum SecondOperand<'a> {
+    /// As many codes.
+    Codes(&'a [u8]),
+    /// One pixel, which gave these scales ([`OperandScales::beside`]).
+    Pixel(&'a [Vec<f32>; 2]),
+}
+
 impl OnLanes for ArithmeticTask<'_> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
-        match self.scales.are_the_same {
-            true => self.combine::<L, N, true>(lanes),
-            false => self.combine::<L, N, false>(lanes),
+        match self.b {
+            SecondOperand::Pixel(scales) => self.rescale(lanes, scales),
+            SecondOperand::Codes(b) if self.scales.are_the_same => {
+                self.combine::<L, N, true>(lanes, b);
+            }
+            SecondOperand::Codes(b) => self.combine::<L, N, false>(lanes, b),
+        }
+    }
+}
+
+/// Codes of vectors from one on, as many as there are: `last` has those of the last vectors, if these have fewer.
+#[inline(always)]
+fn vectors_of_codes<'l, const N: usize, const V: usize>(
+    codes: &'l [u8],
+    first: usize,
+    last: &'l mut [[u8; N]; V],
+) -> &'l [[u8; N]; V] {
+    let codes = &codes[first..];
+    match codes.as_chunks().0.as_chunks().0 {
+        [whole, ..] => whole,
+        _ => {
+            last.as_flattened_mut()[..codes.len()].copy_from_slice(codes);
+            last
         }
     }
 }
 
 impl ArithmeticTask<'_> {
-    /// All elements have the `SAME` scales, or channels differ.
+    /// Codes beside codes. All elements have the `SAME` scales, or channels differ.
     #[inline(always)]
-    fn combine<L: Lanes<N>, const N: usize, const SAME: bool>(self, lanes: L) {
-        const { assert!(2 * N <= MOST_LANES) };
+    fn combine<L: Lanes<N>, const N: usize, const SAME: bool>(self, lanes: L, b: &[u8]) {
+        const { assert!(VECTORS[0] * N <= MOST_LANES) };
         let [factors_of_a, addends_of_a, factors_of_b, addends_of_b, shifts, least, most] =
             &self.scales.numbers;
         let of_operands = [(factors_of_a, addends_of_a), (factors_of_b, addends_of_b)];
         let count = self.a.len();
-        let mut last = [[[0; N]; 2]; 2];
-        for first in (0..count).step_by(2 * N) {
-            let width = (2 * N).min(count - first);
-            let [a, b] = [self.a, self.b].map(|codes| &codes[first..][..width]);
-            let codes = match [a, b].map(|codes| codes.as_chunks().0.as_chunks().0) {
-                [[a], [b]] => [a, b],
-                _ => {
-                    last[0].as_flattened_mut()[..width].copy_from_slice(a);
-                    last[1].as_flattened_mut()[..width].copy_from_slice(b);
-                    [&last[0], &last[1]]
-                }
-            };
+        let mut last = [[[0; N]; VECTORS[0]]; 2];
+        for first in (0..count).step_by(VECTORS[0] * N) {
+            let [last_of_a, last_of_b] = &mut last;
+            let codes =
+                [vectors_of_codes(self.a, first, last_of_a), vectors_of_codes(b, first, last_of_b)];
             let first_scale = if SAME { 0 } else { first };
-            let mut results = [lanes.splat(0.); 2];
-            for half in 0..2 {
-                let mut numbers = results;
+            let load = |numbers: &[f32], vector: usize| {
+                lanes.load(&vectors::<N, { VECTORS[0] }>(numbers, first_scale)[vector])
+            };
+            let mut results = [lanes.splat(0.); VECTORS[0]];
+            for vector in 0..VECTORS[0] {
+                let mut numbers = [lanes.splat(0.); 2];
                 for operand in 0..2 {
-                    let number = lanes.of_u8(&codes[operand][half]);
+                    let number = lanes.of_u8(&codes[operand][vector]);
                     let (factors, addends) = of_operands[operand];
-                    let factors = lanes.load(&vectors::<N, 2>(factors, first_scale)[half]);
-                    let addends = lanes.load(&vectors::<N, 2>(addends, first_scale)[half]);
+                    let (factors, addends) = (load(factors, vector), load(addends, vector));
                     numbers[operand] = lanes.mul_add(number, factors, addends);
                 }
                 let [x, y] = numbers;
-                let shifts = lanes.load(&vectors::<N, 2>(shifts, first_scale)[half]);
+                let shifts = load(shifts, vector);
                 let both = match self.operation {
                     Operation::Add => lanes.add(lanes.add(x, y), shifts),
                     Operation::Multiply => lanes.mul_add(x, y, shifts),
                 };
-                let least = lanes.load(&vectors::<N, 2>(least, first_scale)[half]);
-                let most = lanes.load(&vectors::<N, 2>(most, first_scale)[half]);
-                results[half] = lanes.clamp(both, least, most);
+                results[vector] = lanes.clamp(both, load(least, vector), load(most, vector));
             }
+            let width = (VECTORS[0] * N).min(count - first);
+            Places::of(self.places, self.are_floats, first, width).put(lanes, results);
+        }
+    }
+
+    /// Codes beside one pixel.
+    #[inline(always)]
+    fn rescale<L: Lanes<N>, const N: usize>(self, lanes: L, [factors, addends]: &[Vec<f32>; 2]) {
+        const { assert!(VECTORS[1] * N <= MOST_LANES) };
+        let [.., least, most] = &self.scales.numbers;
+        let count = self.a.len();
+        let mut last = [[0; N]; VECTORS[1]];
+        for first in (0..count).step_by(VECTORS[1] * N) {
+            let codes = vectors_of_codes(self.a, first, &mut last);
+            let [factors, addends] =
+                [factors, addends].map(|numbers| vectors::<N, { VECTORS[1] }>(numbers, first));
+            let [least, most] =
+                [least, most].map(|numbers| vectors::<N, { VECTORS[1] }>(numbers, first));
+            let mut results = [lanes.splat(0.); VECTORS[1]];
+            for vector in 0..VECTORS[1] {
+                let (factor, addend) = (lanes.load(&factors[vector]), lanes.load(&addends[vector]));
+                let number = lanes.mul_add(lanes.of_u8(&codes[vector]), factor, addend);
+                let (least, most) = (lanes.load(&least[vector]), lanes.load(&most[vector]));
+                results[vector] = lanes.clamp(number, least, most);
+            }
+            let width = (VECTORS[1] * N).min(count - first);
             Places::of(self.places, self.are_floats, first, width).put(lanes, results);
         }
     }
@@ -199,20 +272,20 @@ impl QuantizedArithmetic {
             let work = cost::ELEMENT.of(a.len());
             fill_rows(bytes, channels * size, work, |first, mut bytes| {
                 let mut at = first * channels;
-                // The pixel of `b`, as often as it is used at once, and of which image it is.
-                let (mut repeated, mut of_image) = (vec![], None);
+                // Those beside the pixel of `b`, and of which image it is.
+                let (mut scales, mut of_image) = (<[Vec<f32>; 2]>::default(), None);
                 while !bytes.is_empty() {
                     let mut count = at_once.min(bytes.len() / size);
                     let b = match image {
-                        None => &b[at..][..count],
+                        None => SecondOperand::Codes(&b[at..][..count]),
                         Some(image) => {
                             let number = at / image;
                             count = count.min((number + 1) * image - at);
                             if of_image.replace(number) != Some(number) {
-                                let count = self.scales.pixels.min(image / channels);
-                                repeated = b[number * channels..][..channels].repeat(count);
+                                let b = &b[number * channels..][..channels];
+                                scales = self.scales.beside(self.operation, b);
                             }
-                            &repeated[..count]
+                            SecondOperand::Pixel(&scales)
                         }
                     };
                     let (places, rest) = bytes.split_at_mut(count * size);

@@ -352,14 +352,22 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
             (residual.own.of::<N, V>(channel), vectors::<N, V>(&residual.factors, channel))
         });
         let (zero, highest) = (lanes.splat(0.), lanes.splat(255.));
+        let mut others = [&[][..]; R];
+        if residual.is_some() {
+            for row in 0..R {
+                others[row] = output.residual(first_row + row, channel);
+            }
+        }
         let mut last = [[0; N]; V];
-        for row in 0..R {
+        let are_floats = output.size > 1;
+        let rows: [&mut [u8]; R] = output.rows(first_row, channel, width);
+        for (row, bytes) in rows.into_iter().enumerate() {
             let mut numbers = activated[row];
             if !are_activated {
                 numbers = scales.scaled_sums(lanes, &sums[row]);
             }
             if let Some((own, factors)) = residual {
-                let codes = output.residual(first_row + row, channel);
+                let codes = others[row];
                 let codes: &[[u8; N]; V] = match codes.as_chunks().0.as_chunks().0 {
                     [whole, ..] => whole,
                     _ => {
@@ -376,9 +384,7 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
                     numbers[vector] = own.limited(lanes, sum, vector);
                 }
             }
-            let are_floats = output.size > 1;
-            Places::of(output.row(first_row + row, channel, width), are_floats, 0, width)
-                .put(lanes, numbers);
+            Places { bytes, are_floats }.put(lanes, numbers);
         }
     }
 }
