@@ -1,6 +1,5 @@
 //! Where a convolution writes, and what it adds.
 
-use crate::memory::{LINE, prefetch};
 use crate::product::Output;
 
 /// Where rows of channels are written to: all of them, or some that follow each other. Rows and strides are in bytes.
@@ -47,16 +46,6 @@ impl<'a> OutputRows<'a> {
     pub fn with_rows_joined(self, count: usize) -> OutputRows<'a> {
         let (rows, stride) = (self.rows.with_rows_joined(count), self.stride * count);
         OutputRows { rows, stride, ..self }
-    }
-
-    /// Asks for what is added to so many rows: each panel of columns would otherwise wait for its part.
-    pub fn prefetch_residual(&self, rows: usize) {
-        if let Residual::Elements(elements) = self.residual {
-            let elements = &elements[..elements.len().min(rows * self.stride)];
-            for line in elements.chunks(LINE) {
-                prefetch(line.as_ptr());
-            }
-        }
     }
 
     /// What is added from a byte of a row on, if it is not in the output.

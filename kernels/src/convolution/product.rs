@@ -16,7 +16,6 @@ use super::window::ChannelsLastWindow;
 use crate::cost::Cost;
 use crate::isa::{Instructions, Lanes, On};
 use crate::memory::{Aligned, LINE, prefetch};
-use crate::product::row_panels;
 use crate::threads::PartSize;
 
 /// About how many rows a task has, so that their elements stay in the caches for all weights.
@@ -439,7 +438,6 @@ impl<L: Dot<E, W, N>, E: ConvolutionElement, const W: usize, const N: usize> On<
         let AllTiles(task) = self;
         let [tile_rows, most_vectors] = task.filters.format.tile;
         let (taps, of_pass) = (task.filters.taps, task.taps_of_pass());
-        task.output.prefetch_residual(task.rows);
         let of_panel = if of_pass < taps { task.rows * most_vectors } else { 0 };
         let mut sums = vec![lanes.first(&[0; N]); task.panels.len() * of_panel];
         for tap in (0..taps).step_by(of_pass) {
@@ -448,11 +446,12 @@ impl<L: Dot<E, W, N>, E: ConvolutionElement, const W: usize, const N: usize> On<
                 let taps = tap..taps.min(tap + of_pass);
                 let ahead = task.ahead(panel, &taps);
                 let pass = &TapsOfPanel { panel, taps, ahead };
-                // Whole tiles together, and those of the rows that are left.
-                let whole = task.rows - task.rows % tile_rows;
-                let tiles = row_panels(whole..task.rows, tile_rows);
-                let tiles = tiles.map(|(first, rows)| (first..first + rows, rows));
-                for (rows, of_tile) in std::iter::once((0..whole, tile_rows)).chain(tiles) {
+                // As many whole tiles as there are, then smaller ones.
+                let mut of_tile = tile_rows;
+                let mut left = 0..task.rows;
+                while !left.is_empty() {
+                    let rows = left.start..left.end - left.len() % of_tile;
+                    left.start = rows.end;
                     match of_tile {
                         _ if rows.is_empty() => (),
                         8 if const { N > 8 } => task.taps_on::<L, W, N, 8>(lanes, rows, pass, sums),
@@ -463,6 +462,7 @@ impl<L: Dot<E, W, N>, E: ConvolutionElement, const W: usize, const N: usize> On<
                         2 => task.taps_on::<L, W, N, 2>(lanes, rows, pass, sums),
                         _ => task.taps_on::<L, W, N, 1>(lanes, rows, pass, sums),
                     }
+                    of_tile = (of_tile / 2).next_power_of_two();
                 }
             }
         }

@@ -89,25 +89,26 @@ impl QuantizedArithmetic {
 }
 
 impl OperandScales {
-    /// The factors and the addends of `a` beside one pixel of `b`: the result is `a * factor + addend`, between limits.
+    /// The factors and the addends of `a` beside pixels of `b`: the result is `a * factor + addend`, between limits.
     fn beside(&self, operation: Operation, b: &[u8]) -> [Vec<f32>; 2] {
         let [factors_of_a, addends_of_a, factors_of_b, addends_of_b, shifts, ..] = &self.numbers;
-        let mut scales = [const { Vec::new() }; 2];
-        for number in 0..self.channels {
-            let y = f32::from(b[number]) * factors_of_b[number] + addends_of_b[number];
-            let (factor, addend, shift) =
-                (factors_of_a[number], addends_of_a[number], shifts[number]);
-            let scale = match operation {
-                Operation::Add => [factor, addend + y + shift],
-                Operation::Multiply => [factor * y, addend * y + shift],
-            };
-            scales.iter_mut().zip(scale).for_each(|(place, number)| place.push(number));
+        let [mut factors, mut addends] = [const { Vec::new() }; 2];
+        for pixel in b.chunks_exact(self.channels) {
+            let y = pixel.iter().zip(factors_of_b).zip(addends_of_b);
+            let y = y.map(|((code, factor), addend)| f32::from(*code) * factor + addend);
+            let of_a = factors_of_a.iter().zip(addends_of_a).zip(shifts);
+            match operation {
+                Operation::Add => {
+                    factors.extend_from_slice(&factors_of_a[..self.channels]);
+                    addends.extend(y.zip(of_a).map(|(y, ((_, addend), shift))| addend + y + shift));
+                }
+                Operation::Multiply => {
+                    factors.extend(y.clone().zip(factors_of_a).map(|(y, factor)| factor * y));
+                    addends.extend(y.zip(of_a).map(|(y, ((_, addend), shift))| addend * y + shift));
+                }
+            }
         }
-        scales.map(|scales| {
-            let mut repeated = scales.repeat(self.pixels);
-            repeated.resize(repeated.len() + MOST_LANES, 0.);
-            repeated
-        })
+        [factors, addends]
     }
 }
 
@@ -127,7 +128,7 @@ struct ArithmeticTask<'a> {
 enum SecondOperand<'a> {
     /// As many codes.
     Codes(&'a [u8]),
-    /// One pixel, which gave these scales ([`OperandScales::beside`]).
+    /// One pixel, which gave these scales ([`OperandScales::beside`]), repeated.
     Pixel(&'a [Vec<f32>; 2]),
 }
 
@@ -269,11 +270,12 @@ impl QuantizedArithmetic {
                 None if self.scales.are_the_same => a.len(),
                 _ => channels * self.scales.pixels,
             };
+            let scales = image.map(|_| self.scales.beside(self.operation, b)).unwrap_or_default();
             let work = cost::ELEMENT.of(a.len());
             fill_rows(bytes, channels * size, work, |first, mut bytes| {
                 let mut at = first * channels;
-                // Those beside the pixel of `b`, and of which image it is.
-                let (mut scales, mut of_image) = (<[Vec<f32>; 2]>::default(), None);
+                // The scales of an image, as often as they are used at once, and which image it is.
+                let (mut repeated, mut of_image) = (<[Vec<f32>; 2]>::default(), None);
                 while !bytes.is_empty() {
                     let mut count = at_once.min(bytes.len() / size);
                     let b = match image {
@@ -282,10 +284,14 @@ impl QuantizedArithmetic {
                             let number = at / image;
                             count = count.min((number + 1) * image - at);
                             if of_image.replace(number) != Some(number) {
-                                let b = &b[number * channels..][..channels];
-                                scales = self.scales.beside(self.operation, b);
+                                let count = self.scales.pixels.min(image / channels);
+                                for (repeated, scales) in repeated.iter_mut().zip(&scales) {
+                                    *repeated =
+                                        scales[number * channels..][..channels].repeat(count);
+                                    repeated.resize(repeated.len() + MOST_LANES, 0.);
+                                }
                             }
-                            SecondOperand::Pixel(&scales)
+                            SecondOperand::Pixel(&repeated)
                         }
                     };
                     let (places, rest) = bytes.split_at_mut(count * size);

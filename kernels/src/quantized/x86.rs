@@ -33,13 +33,13 @@ where
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn swish(x: __m512) -> __m512 {
-    /// Of larger powers of two the reciprocal is no normal number.
+    /// Larger powers of two have a reciprocal that is no normal number, and smaller ones are none, which takes the processor very long.
     const MOST: f32 = 125.;
     let splat = |number: f32| _mm512_set1_ps(number);
     // Smaller numbers give 0, too. Of NaN the second operand is the larger one.
     let x = _mm512_max_ps(splat(-104.), x);
     let power = _mm512_mul_ps(x, splat(-std::f32::consts::LOG2_E));
-    let power = _mm512_min_ps(power, splat(MOST));
+    let power = _mm512_max_ps(_mm512_min_ps(power, splat(MOST)), splat(-MOST));
     let integer = _mm512_roundscale_ps::<0>(power);
     let rest = _mm512_sub_ps(power, integer);
     // `2^rest` between -0.5 and 0.5, within 8e-8: the polynomial whose largest relative error is least.
