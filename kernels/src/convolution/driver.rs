@@ -323,9 +323,9 @@ impl<E: ConvolutionElement> Convolution<E> {
         };
         // Channels of other groups follow a tap.
         let others = (self.group - 1) * of_pixel;
-        let length = |others| others + 4 * packed.steps_of(bytes_of_tap);
+        let of_tap = 4 * packed.steps_of(bytes_of_tap);
         if !packed.needs_wide_data() {
-            let length = length(others);
+            let length = others + of_tap;
             // A matrix unit reads lines by their addresses.
             let tap_slices = match packed.for_amx() && addresses.lines_for_amx().is_some() {
                 true => TapSlices::new(0),
@@ -333,7 +333,7 @@ impl<E: ConvolutionElement> Convolution<E> {
             };
             return Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap };
         }
-        let reach = (bytes_of_tap + others).next_multiple_of(4);
+        let reach = others + bytes_of_tap.next_multiple_of(2);
         let (first, end) = match addresses.range() {
             Some([first, last]) => (first, bytes.len().min(last + reach)),
             None => (0, 0),
@@ -343,7 +343,7 @@ impl<E: ConvolutionElement> Convolution<E> {
         wide.extend(bytes[first..end].iter().map(|code| i16::from(*code)));
         let (bytes, padding): (&[u8], _) = (cast_slice(wide), &self.widened_padding[..]);
         let at = |start| &bytes[2 * (start - first)..];
-        let tap_slices = addresses.tap_slices(at, 2, padding, length(2 * others));
+        let tap_slices = addresses.tap_slices(at, 2, padding, 2 * others + of_tap);
         Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap }
     }
 

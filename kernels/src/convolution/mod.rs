@@ -31,9 +31,9 @@ pub(crate) use product::{
     ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, MOST_ROWS, TilePlace,
     UnpackedFilters,
 };
-pub(crate) use rows::PADDING;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use rows::{LEAST_ROWS_FOR_AMX, RunOfRows, StridedLines, TapSlices};
+pub(crate) use rows::{LEAST_ROWS_FOR_AMX, RunOfRows, StridedLines};
+pub(crate) use rows::{PADDING, TapSlices};
 pub(crate) use singles::SinglesEpilogue;
 pub(crate) use trimmed::trimmed;
 pub(crate) use window::{ChannelsLastWindow, one_pixel, output_shape};

@@ -16,6 +16,7 @@ use super::window::ChannelsLastWindow;
 use crate::cost::Cost;
 use crate::isa::{Instructions, Lanes, On};
 use crate::memory::{Aligned, LINE, prefetch};
+use crate::product::narrower;
 use crate::threads::PartSize;
 
 /// About how many rows a task has, so that their elements stay in the caches for all weights.
@@ -462,7 +463,7 @@ impl<L: Dot<E, W, N>, E: ConvolutionElement, const W: usize, const N: usize> On<
                         2 => task.taps_on::<L, W, N, 2>(lanes, rows, pass, sums),
                         _ => task.taps_on::<L, W, N, 1>(lanes, rows, pass, sums),
                     }
-                    of_tile = (of_tile / 2).next_power_of_two();
+                    of_tile = narrower(of_tile);
                 }
             }
         }

@@ -89,8 +89,8 @@ impl Im2rowAddresses {
         }
     }
 
-    /// What the taps of all rows meet: those of the first tap, then those of the next one, of each so many bytes. `at` is what begins at
-    /// an address, where each byte of the addresses has so many.
+    /// What the taps of all rows meet: those of the first tap, then those of the next one; each has `length` bytes. `at` is what begins
+    /// at an address. `size` bytes there stand for one byte of the addresses.
     pub fn tap_slices<'b>(
         &self,
         at: impl Fn(usize) -> &'b [u8],
@@ -141,6 +141,7 @@ impl Im2rowAddresses {
 /// What taps of rows meet: bytes from some place on, as many of each. So the rows of a tile need one check, and not one each.
 #[derive(Debug)]
 pub(crate) struct TapSlices<'a> {
+    /// From each on there are `length` bytes.
     starts: Vec<NonNull<u8>>,
     length: usize,
     bytes: PhantomData<&'a [u8]>,
@@ -182,7 +183,7 @@ impl<'a> TapSlices<'a> {
         self.starts.extend((0..rows).map(|row| unsafe { first.add(row * distance) }));
     }
 
-    /// So many elements of `R` of the slices, from one on; and from a byte of each on.
+    /// `R` of the slices, from number `first` on: of each `count` elements, which begin at a byte of it.
     ///
     /// # Panics
     ///
@@ -195,8 +196,9 @@ impl<'a> TapSlices<'a> {
         count: usize,
     ) -> [&'a [T]; R] {
         let starts = &self.starts[first..][..R];
+        const { assert!(align_of::<T>() == 1) };
         let is_within = byte <= self.length && count <= (self.length - byte) / size_of::<T>();
-        assert!(is_within && align_of::<T>() == 1, "elements beyond a tap");
+        assert!(is_within, "elements beyond a tap");
         let mut slices: [&[T]; R] = [&[]; R];
         for row in 0..R {
             // SAFETY: each slice has so many bytes, is borrowed for `'a`, and they are elements anywhere.
@@ -236,6 +238,11 @@ mod tests {
         let slices = addresses.tap_slices(|start| &bytes[2 * start..], 2, &padding, 4);
         let found: [&[u8]; 3] = slices.elements(0, 0, 2);
         assert_eq!(found, [[4, 5], [6, 7], [8, 9]]);
+        let mut slices = slices;
+        slices.restart(1);
+        slices.extend(&padding, 0, 1);
+        assert_eq!((slices.starts.len(), slices.length()), (1, 1));
+        assert_eq!(slices.elements::<u8, 1>(0, 0, 1), [[100]]);
     }
 
     #[test]

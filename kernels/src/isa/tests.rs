@@ -119,17 +119,23 @@ impl OnLanes for AllFunctions<'_> {
                 }
                 bytes.extend(places.map(u32::from));
             }
-            // As many vectors again: the first ones, and the first of all.
-            for count in 1..=2 * N {
-                let mut places = [7; 65];
-                lanes.put_bytes([vectors[0], vectors[1]], &mut places[..count]);
-                let two = places;
-                let four = [vectors[0], vectors[1], vectors[2], vectors[0]];
-                lanes.put_bytes(four, &mut places[..2 * N + count]);
-                assert_eq!(two[..count], places[..count], "put_bytes of 4 and 2 vectors");
-                let mut last = [7; 65];
-                lanes.put_bytes([vectors[2], vectors[0]], &mut last[..count]);
-                assert_eq!(places[2 * N..], last[..65 - 2 * N], "put_bytes of the last 2 of 4");
+            // Other numbers of vectors give the bytes that each gives alone.
+            let six = [0, 1, 2, 0, 2, 1].map(|number| vectors[number]);
+            let mut alone = [[0; N]; 6];
+            for (vector, places) in six.iter().zip(&mut alone) {
+                lanes.put_bytes([*vector], places);
+            }
+            for count in 1..=6 * N {
+                let mut places = [7; 97];
+                match count.div_ceil(N) {
+                    1 | 2 => lanes.put_bytes([six[0], six[1]], &mut places[..count]),
+                    3 | 4 => {
+                        lanes.put_bytes([six[0], six[1], six[2], six[3]], &mut places[..count]);
+                    }
+                    _ => lanes.put_bytes(six, &mut places[..count]),
+                }
+                assert_eq!(places[..count], alone.as_flattened()[..count], "put_bytes {count}");
+                assert!(places[count..].iter().all(|place| *place == 7), "behind {count}");
             }
         }
         found.push(("put_bytes", bytes));

@@ -408,6 +408,7 @@ fn put_bytes_512<const V: usize>(x: [__m512; V], places: &mut [u8]) {
             vectors[vector] = x[first + vector];
         }
         if count == 2 {
+            // Of the same vectors the same instruction makes both halves.
             [vectors[2], vectors[3]] = [vectors[0], vectors[1]];
         }
         // Four codes of each vector take turns.
@@ -426,7 +427,7 @@ pub(crate) fn packed_bytes_512([a, b, c, d]: [__m512; 4]) -> __m512i {
     _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d))
 }
 
-/// Writes bytes, of at most so many times 16, to the first places.
+/// Writes so many times 16 bytes, up to four, or as many as there are places.
 #[target_feature(enable = "avx2,avx512f,avx512vl,avx512bw")]
 #[inline]
 pub(crate) fn store_bytes_512(bytes: __m512i, vectors: usize, places: &mut [u8]) {
@@ -434,19 +435,20 @@ pub(crate) fn store_bytes_512(bytes: __m512i, vectors: usize, places: &mut [u8])
     // SAFETY: no more bytes are written than there are places.
     unsafe {
         match vectors {
-            _ if places.len() < 16 * vectors => {
+            _ if places.len() < 16 * vectors.min(4) => {
                 let mask = (1 << places.len()) - 1;
                 _mm512_mask_storeu_epi8(to.cast(), mask, bytes);
             }
             4 => _mm512_storeu_si512(to.cast(), bytes),
             1 => _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(bytes)),
-            _ => {
+            2 | 3 => {
                 _mm256_storeu_si256(to.cast(), _mm512_castsi512_si256(bytes));
                 if vectors == 3 {
                     let last = _mm512_extracti32x4_epi32::<2>(bytes);
                     _mm_storeu_si128(to.add(32).cast(), last);
                 }
             }
+            _ => unreachable!("{vectors} vectors"),
         }
     }
 }

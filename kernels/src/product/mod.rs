@@ -53,7 +53,7 @@ pub(super) use dots::multiply_row_by_row;
 pub(super) use element::{Bf16Pair, Element, convert_panel};
 pub(super) use kernel::{Addend, GemmBlock, OperandB, load, store};
 pub(super) use output::Output;
-pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, SAME_PLACE, Tile, UnpackedB};
+pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, SAME_PLACE, Tile, UnpackedB, narrower};
 pub(super) use shares::{PARTS, Share, Shares};
 
 /// The product of operands `A` and `B`, `B` packed, from a panel of columns on. A sum of nothing writes nothing, not even the bias.

@@ -59,6 +59,12 @@ impl Tile {
     }
 }
 
+/// How many rows the next smaller tile has: a power of two.
+#[inline(always)]
+pub(crate) fn narrower(rows: usize) -> usize {
+    (rows / 2).next_power_of_two()
+}
+
 /// The panels of some rows: as wide as a tile, and powers of two for those that are left. The range begins with a
 /// whole panel.
 #[inline(always)]
@@ -70,7 +76,7 @@ pub(crate) fn row_panels(
     let mut width = widest;
     std::iter::from_fn(move || {
         while width > end - start {
-            width = if width > 1 { (width / 2).next_power_of_two() } else { 0 };
+            width = if width > 1 { narrower(width) } else { 0 };
         }
         let first = start;
         start += width;

@@ -50,8 +50,11 @@ const LEAST_SCALES: usize = 256;
 /// The most results that are computed at once: so many scales follow the last channel.
 const MOST_LANES: usize = 64;
 
-/// The vectors of these, of codes beside codes, and of codes beside numbers.
-const VECTORS: [usize; 2] = [2, 4];
+/// The vectors of codes beside codes.
+const VECTORS_OF_BOTH: usize = 2;
+
+/// The vectors of codes beside one pixel.
+const VECTORS_BESIDE_PIXEL: usize = 4;
 
 impl QuantizedArithmetic {
     /// With so many channels.
@@ -166,22 +169,22 @@ impl ArithmeticTask<'_> {
     /// Codes beside codes. All elements have the `SAME` scales, or channels differ.
     #[inline(always)]
     fn combine<L: Lanes<N>, const N: usize, const SAME: bool>(self, lanes: L, b: &[u8]) {
-        const { assert!(VECTORS[0] * N <= MOST_LANES) };
+        const { assert!(VECTORS_OF_BOTH * N <= MOST_LANES) };
         let [factors_of_a, addends_of_a, factors_of_b, addends_of_b, shifts, least, most] =
             &self.scales.numbers;
         let of_operands = [(factors_of_a, addends_of_a), (factors_of_b, addends_of_b)];
         let count = self.a.len();
-        let mut last = [[[0; N]; VECTORS[0]]; 2];
-        for first in (0..count).step_by(VECTORS[0] * N) {
+        let mut last = [[[0; N]; VECTORS_OF_BOTH]; 2];
+        for first in (0..count).step_by(VECTORS_OF_BOTH * N) {
             let [last_of_a, last_of_b] = &mut last;
             let codes =
                 [vectors_of_codes(self.a, first, last_of_a), vectors_of_codes(b, first, last_of_b)];
             let first_scale = if SAME { 0 } else { first };
             let load = |numbers: &[f32], vector: usize| {
-                lanes.load(&vectors::<N, { VECTORS[0] }>(numbers, first_scale)[vector])
+                lanes.load(&vectors::<N, VECTORS_OF_BOTH>(numbers, first_scale)[vector])
             };
-            let mut results = [lanes.splat(0.); VECTORS[0]];
-            for vector in 0..VECTORS[0] {
+            let mut results = [lanes.splat(0.); VECTORS_OF_BOTH];
+            for vector in 0..VECTORS_OF_BOTH {
                 let mut numbers = [lanes.splat(0.); 2];
                 for operand in 0..2 {
                     let number = lanes.of_u8(&codes[operand][vector]);
@@ -197,7 +200,7 @@ impl ArithmeticTask<'_> {
                 };
                 results[vector] = lanes.clamp(both, load(least, vector), load(most, vector));
             }
-            let width = (VECTORS[0] * N).min(count - first);
+            let width = (VECTORS_OF_BOTH * N).min(count - first);
             Places::of(self.places, self.are_floats, first, width).put(lanes, results);
         }
     }
@@ -205,24 +208,24 @@ impl ArithmeticTask<'_> {
     /// Codes beside one pixel.
     #[inline(always)]
     fn rescale<L: Lanes<N>, const N: usize>(self, lanes: L, [factors, addends]: &[Vec<f32>; 2]) {
-        const { assert!(VECTORS[1] * N <= MOST_LANES) };
+        const { assert!(VECTORS_BESIDE_PIXEL * N <= MOST_LANES) };
         let [.., least, most] = &self.scales.numbers;
         let count = self.a.len();
-        let mut last = [[0; N]; VECTORS[1]];
-        for first in (0..count).step_by(VECTORS[1] * N) {
+        let mut last = [[0; N]; VECTORS_BESIDE_PIXEL];
+        for first in (0..count).step_by(VECTORS_BESIDE_PIXEL * N) {
             let codes = vectors_of_codes(self.a, first, &mut last);
-            let [factors, addends] =
-                [factors, addends].map(|numbers| vectors::<N, { VECTORS[1] }>(numbers, first));
+            let [factors, addends] = [factors, addends]
+                .map(|numbers| vectors::<N, VECTORS_BESIDE_PIXEL>(numbers, first));
             let [least, most] =
-                [least, most].map(|numbers| vectors::<N, { VECTORS[1] }>(numbers, first));
-            let mut results = [lanes.splat(0.); VECTORS[1]];
-            for vector in 0..VECTORS[1] {
+                [least, most].map(|numbers| vectors::<N, VECTORS_BESIDE_PIXEL>(numbers, first));
+            let mut results = [lanes.splat(0.); VECTORS_BESIDE_PIXEL];
+            for vector in 0..VECTORS_BESIDE_PIXEL {
                 let (factor, addend) = (lanes.load(&factors[vector]), lanes.load(&addends[vector]));
                 let number = lanes.mul_add(lanes.of_u8(&codes[vector]), factor, addend);
                 let (least, most) = (lanes.load(&least[vector]), lanes.load(&most[vector]));
                 results[vector] = lanes.clamp(number, least, most);
             }
-            let width = (VECTORS[1] * N).min(count - first);
+            let width = (VECTORS_BESIDE_PIXEL * N).min(count - first);
             Places::of(self.places, self.are_floats, first, width).put(lanes, results);
         }
     }
@@ -286,8 +289,10 @@ impl QuantizedArithmetic {
                             if of_image.replace(number) != Some(number) {
                                 let count = self.scales.pixels.min(image / channels);
                                 for (repeated, scales) in repeated.iter_mut().zip(&scales) {
-                                    *repeated =
-                                        scales[number * channels..][..channels].repeat(count);
+                                    repeated.clear();
+                                    for _ in 0..count {
+                                        repeated.extend(&scales[number * channels..][..channels]);
+                                    }
                                     repeated.resize(repeated.len() + MOST_LANES, 0.);
                                 }
                             }

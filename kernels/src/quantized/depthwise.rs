@@ -35,16 +35,23 @@ pub(crate) struct DepthwiseKernels {
 }
 
 /// The most channels of a pixel whose codes are read at once.
-pub(super) const MOST_CHANNELS: usize = 128;
+pub(super) const MOST_CHANNELS: usize = 64;
 
 impl Instructions {
-    /// How many taps of a depthwise convolution are multiplied at once, and how many vectors a block of channels has. And whether codes
-    /// are packed in the order of interleaved taps.
-    fn taps_at_once(self) -> (usize, bool) {
-        fn count<L: TapLanes<T, N>, const T: usize, const N: usize>(_: L) -> (usize, bool) {
-            (T, L::PACKS_IN_ORDER)
+    /// How many taps of a depthwise convolution are multiplied at once, and how many vectors a block of channels has.
+    fn taps_at_once(self) -> usize {
+        fn count<L: TapLanes<T, N>, const T: usize, const N: usize>(_: L) -> usize {
+            T
         }
         with_isa!(self, isa => count(isa))
+    }
+
+    /// Whether codes are packed in the order of interleaved taps.
+    fn packs_in_order(self) -> bool {
+        fn packs<L: TapLanes<T, N>, const T: usize, const N: usize>(_: L) -> bool {
+            L::PACKS_IN_ORDER
+        }
+        with_isa!(self, isa => packs(isa))
     }
 }
 
@@ -52,7 +59,7 @@ impl DepthwiseKernels {
     /// How many pixels of so many channels are computed together, if these follow each other in the image.
     pub fn pixels_together(channels: usize) -> usize {
         let instructions = Instructions::detect();
-        let block = instructions.lanes() * instructions.taps_at_once().0;
+        let block = instructions.lanes() * instructions.taps_at_once();
         match channels > 0 && block.is_multiple_of(channels) {
             true => block / channels,
             false => 1,
@@ -70,7 +77,7 @@ impl DepthwiseKernels {
         scales: Option<&ChannelScales>,
     ) -> DepthwiseKernels {
         let instructions = Instructions::detect();
-        let (lanes, (taps, packs_in_order)) = (instructions.lanes(), instructions.taps_at_once());
+        let (lanes, taps) = (instructions.lanes(), instructions.taps_at_once());
         let (mut weights, mut offsets) = (vec![], vec![]);
         let code = |channel: usize, tap: usize| code(channel % channels, tap);
         let offset = |channel: usize| {
@@ -102,10 +109,13 @@ impl DepthwiseKernels {
             let channels_of_lanes = (0..taps * lanes).map(of_lane);
             offsets.extend(channels_of_lanes.map(|it| if it < channels { offset(it) } else { 0 }));
         }
-        let channel_of_lane =
-            |lane| lane / of_a_block * of_a_block + channel_of_lane(lane % of_a_block, lanes, taps);
-        let all_lanes = (0..channels.next_multiple_of(of_a_block)).map(channel_of_lane);
-        let scales = scales.filter(|_| packs_in_order).map(|scales| scales.in_order(all_lanes));
+        let channel = |lane| {
+            let in_block = lane % of_a_block;
+            lane - in_block + channel_of_lane(in_block, lanes, taps)
+        };
+        let order = (0..channels.next_multiple_of(of_a_block)).map(channel);
+        let scales = scales.filter(|_| instructions.packs_in_order());
+        let scales = scales.map(|scales| scales.in_order(order));
         DepthwiseKernels {
             of_pixel,
             channels,
@@ -183,7 +193,7 @@ impl<'a> DepthwiseTask<'a> {
     /// Computes all pixels.
     fn multiply_on<L: TapLanes<T, N>, const T: usize, const N: usize>(&mut self, lanes: L) {
         let blocks = self.kernels.channels.div_ceil(T * N);
-        let DepthwiseRows { first, pixels, padding, window, .. } = self.rows;
+        let DepthwiseRows { bytes, first, pixels, padding, window, .. } = self.rows;
         let Window { strides, dilations, pads, input, .. } = &window.per_image;
         let together = self.kernels.together;
         let mut line = OutputLine {
@@ -197,12 +207,13 @@ impl<'a> DepthwiseTask<'a> {
             dilation: dilations[2],
             stride: strides[2] * together,
             pad: pads[2][0],
-            size: input[2],
+            // Without lines there is nothing but padding.
+            size: if bytes.is_empty() { 0 } else { input[2] },
             together,
         };
         let (mut done, mut starts) = (0, vec![]);
         for (number, pixels) in window.lines_of(first..first + pixels) {
-            self.image_rows(number, &mut starts, &mut line.rows);
+            self.image_rows(number, line.size, &mut starts, &mut line.rows);
             line.first = done / together;
             line.pixels = pixels.len().div_ceil(together);
             line.begin = pixels.start * strides[2];
@@ -214,7 +225,7 @@ impl<'a> DepthwiseTask<'a> {
             for block in 0..blocks {
                 let whole = line.whole_pixels(self.kernels.columns, (block + 1) * T * N);
                 self.tiles_on::<L, T, N, 1, false>(lanes, line, block, 0..whole.start);
-                // As many sums as stay in registers.
+                // As many sums as stay in registers: 24 vectors of four taps, or 12 of two; 8 where there are 16 registers.
                 if const { N > 8 } {
                     self.whole_tiles_on::<L, T, N, 6>(lanes, line, block, whole.clone());
                 } else if const { T > 2 } {
@@ -271,23 +282,29 @@ impl<'a> DepthwiseTask<'a> {
     #[inline(always)]
     fn shape(&self) -> [usize; 2] {
         let DepthwiseKernels { rows, columns, instructions, .. } = self.kernels;
-        [*columns, rows.div_ceil(instructions.taps_at_once().0)]
+        [*columns, rows.div_ceil(instructions.taps_at_once())]
     }
 
     /// How many columns of a pixel the pixel before it in a line has not, if it has some of them.
     fn new_columns(&self) -> Option<usize> {
         let Window { strides, dilations, .. } = &self.rows.window.per_image;
         let (stride, dilation) = (strides[2] * self.kernels.together, dilations[2]);
-        let new = stride / dilation;
-        (stride.is_multiple_of(dilation) && new < self.kernels.columns).then_some(new)
+        let new = stride.checked_div(dilation)?;
+        (stride == new * dilation && new < self.kernels.columns).then_some(new)
     }
 
-    /// Codes from the lines of the image on that the kernel meets in a line of the output.
-    fn image_rows(&self, line: usize, starts: &mut Vec<Option<usize>>, rows: &mut Vec<&'a [u8]>) {
+    /// Codes from the lines of the image on that the kernel meets in a line of the output. They have so many pixels.
+    fn image_rows(
+        &self,
+        line: usize,
+        size: usize,
+        starts: &mut Vec<Option<usize>>,
+        rows: &mut Vec<&'a [u8]>,
+    ) {
         let DepthwiseRows { bytes, padding, window, .. } = self.rows;
         let channels = self.kernels.of_pixel;
         let padding_line = || {
-            let mut line = padding[..channels].repeat(window.per_image.input[2]);
+            let mut line = padding[..channels].repeat(size);
             // What is read at once may reach beyond the channels.
             line.resize(line.len() + MOST_CHANNELS, 0);
             line
@@ -298,7 +315,7 @@ impl<'a> DepthwiseTask<'a> {
             Some(start) => &bytes[start * channels..],
             None => self.padding_line.get_or_init(padding_line),
         }));
-        let taps = self.shape()[1] * self.kernels.instructions.taps_at_once().0;
+        let taps = self.shape()[1] * self.kernels.instructions.taps_at_once();
         rows.resize(taps, rows[rows.len() - 1]);
     }
 
@@ -408,18 +425,18 @@ impl<'a> OutputLine<'a> {
     /// padding, too.
     fn whole_pixels(&self, columns: usize, end_channel: usize) -> Range<usize> {
         // So many pixels of the image's line have all these codes, and pixels that are computed together all of their neighbours.
-        let size = match self.slices.length().checked_sub(end_channel) {
+        let there = match self.slices.length().checked_sub(end_channel) {
             Some(rest) => self.size.min(rest / self.channels + self.together),
             None => 0,
         };
-        if self.together == 1 && size == self.size && end_channel <= self.padding.len() {
+        if self.together == 1 && there == self.size && end_channel <= self.padding.len() {
             return 0..self.pixels;
         }
         // What the columns of a pixel need from the first one on.
         let reach = (columns - 1) * self.dilation + self.together;
         let begin = self.pad.saturating_sub(self.begin).div_ceil(self.stride);
         // The last of these begins where its columns end with the line.
-        let last = (size + self.pad).checked_sub(reach + self.begin);
+        let last = (there + self.pad).checked_sub(reach + self.begin);
         let end = last.map_or(0, |last| last / self.stride + 1).min(self.pixels);
         if begin < end { begin..end } else { 0..0 }
     }
@@ -530,6 +547,7 @@ impl<L: TapLanes<T, N>, const T: usize, const N: usize, const P: usize, const WH
 {
     #[inline(always)]
     fn run(self, lanes: L) {
+        const { assert!(T * N <= MOST_CHANNELS) };
         let DepthwiseTiles { task, line, block, pixels } = self;
         let [columns, groups] = task.shape();
         let (weights, offsets) = task.kernels_of::<T, N>(block);
@@ -555,9 +573,9 @@ impl<L: TapLanes<T, N>, const T: usize, const N: usize, const P: usize, const WH
                     };
                     let codes = lanes.interleaved(codes);
                     for pixel in 0..P {
-                        // Of a pixel that has it not it is no number of a column.
+                        // Wraps, or is too large, for pixels without this column.
                         let own = column.wrapping_sub(pixel * new);
-                        if own < columns {
+                        if pixel < count && own < columns {
                             let weights = &weights[own * groups + group];
                             for vector in 0..T {
                                 sums[pixel][vector] = lanes.add_taps(

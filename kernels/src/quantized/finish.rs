@@ -325,18 +325,17 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
         let TileSums { epilogue, sums, at: TilePlace { channel, width, first_row }, output } = self;
         let Epilogue { activation, second, residual, .. } = epilogue;
         let scales = epilogue.scales.of::<N, V>(channel);
-        let are_activated = activation.is_some() || second.is_some();
-        let mut activated = [[lanes.i32_of_words(sums[0][0]); V]; R];
-        if are_activated {
+        let are_rescaled = activation.is_some() || second.is_some();
+        let mut rescaled = [[lanes.i32_of_words(sums[0][0]); V]; R];
+        if are_rescaled {
             for row in 0..R {
-                activated[row] = scales.scaled_sums(lanes, &sums[row]);
+                rescaled[row] = scales.scaled_sums(lanes, &sums[row]);
             }
         }
         if let Some(activation) = *activation {
             for row in 0..R {
                 for vector in 0..V {
-                    activated[row][vector] =
-                        lanes.activated_code(activated[row][vector], activation);
+                    rescaled[row][vector] = lanes.activated_code(rescaled[row][vector], activation);
                 }
             }
         }
@@ -344,7 +343,7 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
             let second = second.of::<N, V>(channel);
             for row in 0..R {
                 for vector in 0..V {
-                    activated[row][vector] = second.scaled(lanes, activated[row][vector], vector);
+                    rescaled[row][vector] = second.scaled(lanes, rescaled[row][vector], vector);
                 }
             }
         }
@@ -362,8 +361,8 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
         let are_floats = output.size > 1;
         let rows: [&mut [u8]; R] = output.rows(first_row, channel, width);
         for (row, bytes) in rows.into_iter().enumerate() {
-            let mut numbers = activated[row];
-            if !are_activated {
+            let mut numbers = rescaled[row];
+            if !are_rescaled {
                 numbers = scales.scaled_sums(lanes, &sums[row]);
             }
             if let Some((own, factors)) = residual {

@@ -63,7 +63,7 @@ fn case() -> impl Strategy<Value = LayerCase> {
         3 => (Just(1usize), 1..40usize, 1..80usize),
         // Sums of some tiles.
         1 => (Just(1usize), 60..150usize, 20..70usize),
-        1 => (2..4usize, 1..9usize, 1..20usize),
+        1 => (2..6usize, 1..9usize, 1..20usize),
         2 => (1..70usize).prop_map(|group| (group, 1, 1)),
         // Pixels that are computed together.
         1 => (1..6u32).prop_map(|power| (1 << power, 1, 1)),
@@ -296,12 +296,26 @@ fn convolutions_of_codes() {
 #[test]
 fn long_lines_of_depthwise_convolutions() {
     with_all_instructions(|_| {
-        for group in [16, 32, 64, 70, 130] {
-            for (kernel, stride, dilation) in
-                [(3, 1, 1), (3, 2, 1), (3, 3, 1), (3, 1, 2), (3, 4, 2), (1, 1, 1), (1, 2, 1)]
-            {
-                let rows = WindowAxis { size: 3, kernel, stride: 1, dilation: 1, pads: [0; 2] };
-                let line = WindowAxis { size: 23, kernel: 3, stride, dilation, pads: [2, 1] };
+        for group in [4, 8, 16, 32, 64, 70, 130] {
+            for ([rows, columns], stride, dilation, size) in [
+                ([3, 3], 1, 1, 23),
+                ([3, 3], 2, 1, 23),
+                ([3, 3], 3, 1, 23),
+                ([3, 3], 1, 2, 23),
+                ([3, 3], 4, 2, 23),
+                ([3, 3], 1, 1, 120),
+                ([1, 3], 1, 1, 23),
+                ([1, 3], 2, 1, 23),
+                ([3, 1], 2, 1, 23),
+                ([3, 2], 1, 1, 23),
+                ([5, 5], 1, 1, 23),
+                ([5, 5], 2, 1, 24),
+                ([2, 7], 1, 1, 9),
+            ] {
+                let padding = [usize::from(rows > 1); 2];
+                let rows =
+                    WindowAxis { size: 3, kernel: rows, stride: 1, dilation: 1, pads: padding };
+                let line = WindowAxis { size, kernel: columns, stride, dilation, pads: [2, 1] };
                 let case = LayerCase {
                     images: 2,
                     axes: vec![rows, line],
@@ -470,7 +484,14 @@ fn nothing_but_padding() {
             seed: 3,
         };
         case.check();
-        LayerCase { axes: vec![axis(0, 1)], ..case }.check();
+        LayerCase { axes: vec![axis(0, 1)], ..case.clone() }.check();
+        // Of single channels, without lines and without columns.
+        for axes in [vec![axis(0, 1), axis(200, 1)], vec![axis(2, 1), axis(0, 1)]] {
+            for group in [16, 70] {
+                LayerCase { axes: axes.clone(), group, inputs: 1, outputs: 1, ..case.clone() }
+                    .check();
+            }
+        }
     });
 }
 
@@ -514,9 +535,19 @@ fn sums_and_products_of_codes() {
                         output.clone(),
                         channels,
                     );
-                    let inputs =
-                        tvec!(data[0].clone().into_tvalue(), data[second].clone().into_tvalue());
-                    let found = op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0);
+                    let eval = || {
+                        let (first, second) = (data[0].clone(), data[second].clone());
+                        let inputs = tvec!(first.into_tvalue(), second.into_tvalue());
+                        op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0)
+                    };
+                    let found = eval();
+                    #[cfg(feature = "multithread-mm")]
+                    {
+                        use tract_core::prelude::multithread::*;
+                        set_threading_element_threshold(0);
+                        let shared = multithread_tract_scope(Executor::multithread(3), eval);
+                        assert_eq!(shared, found, "{op:?} {second} on threads");
+                    }
                     let found = found.cast_to::<f32>().unwrap();
                     let found = found.try_as_plain_ram().unwrap();
                     for (at, found) in found.as_slice::<f32>().unwrap().iter().enumerate() {

@@ -35,7 +35,8 @@ pub(crate) trait DotCodes<const W: usize, const N: usize>: CodeLanes<N> {
 
 /// Vectors that take `T` taps at once, from as many channels as `T` vectors have sums.
 pub(crate) trait TapLanes<const T: usize, const N: usize>: CodeLanes<N> {
-    /// Whether [`TapLanes::put_codes`] takes fewer instructions than [`TapLanes::in_order`] and [`Lanes::put_bytes`].
+    /// Whether codes are made by [`TapLanes::put_codes`]: where it takes fewer instructions than [`TapLanes::in_order`] and
+    /// [`Lanes::put_bytes`], and without vectors, as what the others are compared with.
     const PACKS_IN_ORDER: bool;
     /// The codes of the taps, in the order of [`channel_of_lane`].
     fn interleaved(self, codes: [&[[u8; N]; T]; T]) -> [Self::Words; T];

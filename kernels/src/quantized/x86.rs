@@ -33,7 +33,7 @@ where
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn swish(x: __m512) -> __m512 {
-    /// Larger powers of two have a reciprocal that is no normal number, and smaller ones are none, which takes the processor very long.
+    /// Larger powers of two have a reciprocal below the normal numbers, and smaller ones are below them: these take the processor long.
     const MOST: f32 = 125.;
     let splat = |number: f32| _mm512_set1_ps(number);
     // Smaller numbers give 0, too. Of NaN the second operand is the larger one.
