@@ -404,8 +404,10 @@ fn put_bytes_512<const V: usize>(x: [__m512; V], places: &mut [u8]) {
     for first in (0..V).step_by(4) {
         let count = if V - first < 4 { V - first } else { 4 };
         let mut vectors = [x[first]; 4];
-        for vector in 1..count {
-            vectors[vector] = x[first + vector];
+        for vector in 1..4 {
+            if vector < count {
+                vectors[vector] = x[first + vector];
+            }
         }
         if count == 2 {
             // Of the same vectors the same instruction makes both halves.

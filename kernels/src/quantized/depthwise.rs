@@ -461,9 +461,9 @@ impl<'a> OutputLine<'a> {
             false => [&self.padding[channel..][..T * N]; R],
         };
         let mut codes: [&BlockCodes<N, T>; T] = [&[[0; N]; T]; T];
-        for tap in 0..T {
+        for (tap, codes) in codes.iter_mut().enumerate() {
             let row = if tap < R { tap } else { R - 1 };
-            codes[tap] = &rows[row].as_chunks().0.as_chunks().0[0];
+            *codes = &rows[row].as_chunks().0.as_chunks().0[0];
         }
         codes
     }
@@ -591,7 +591,9 @@ impl<L: TapLanes<T, N>, const T: usize, const N: usize, const P: usize, const WH
             // A copy, so that the sums themselves need no place in memory.
             let mut tile = [begin; P];
             for pixel in 0..P {
-                tile[pixel] = sums[pixel];
+                for vector in 0..T {
+                    tile[pixel][vector] = sums[pixel][vector];
+                }
             }
             let pixel = line.first + first;
             match scales {

@@ -291,7 +291,6 @@ pub(super) struct TileSums<'s, 'o, S, const N: usize, const R: usize, const V: u
     pub output: &'s mut OutputRows<'o>,
 }
 
-#[expect(clippy::needless_range_loop, reason = "loops of constants keep the numbers in registers")]
 impl<S: Copy, const N: usize, const R: usize, const V: usize> TileSums<'_, '_, S, N, R, V> {
     /// Writes what becomes of the sums.
     #[inline(always)]

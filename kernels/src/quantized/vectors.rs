@@ -49,12 +49,12 @@ pub(crate) trait TapLanes<const T: usize, const N: usize>: CodeLanes<N> {
     #[inline(always)]
     fn put_codes(self, numbers: [Self::Floats; T], places: &mut [u8]) {
         let mut ordered = [[0.; N]; T];
-        for vector in 0..T {
+        for (vector, numbers) in numbers.into_iter().enumerate() {
             let mut lanes = [0.; N];
-            self.store(&mut lanes, numbers[vector]);
-            for lane in 0..N {
+            self.store(&mut lanes, numbers);
+            for (lane, number) in lanes.into_iter().enumerate() {
                 let channel = channel_of_lane(vector * N + lane, N, T);
-                ordered.as_flattened_mut()[channel] = lanes[lane];
+                ordered.as_flattened_mut()[channel] = number;
             }
         }
         self.put_bytes(ordered.map(|numbers| self.load(&numbers)), places);
