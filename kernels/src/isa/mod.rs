@@ -183,6 +183,15 @@ impl Instructions {
         }
     }
 
+    /// What multiplies numbers in bf16, if that takes less time than in single precision. Tests have it wherever there is something.
+    pub fn fast_bf16(self) -> Option<Bf16Isa> {
+        #[cfg(target_arch = "x86_64")]
+        let is_fast = x86::has_fast_bf16();
+        #[cfg(not(target_arch = "x86_64"))]
+        let is_fast = false;
+        self.bf16().filter(|_| is_fast || cfg!(test))
+    }
+
     /// What a sum of products of codes and these weights begins with: an offset, and what the instructions take off the codes.
     pub fn first_sum(self, offset: i32, weights: impl Iterator<Item = i8>) -> i32 {
         // What is taken off codes of data before they are multiplied, where bytes are multiplied as signed ones.

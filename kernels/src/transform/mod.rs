@@ -129,7 +129,8 @@ pub enum InferencePrecision {
     #[default]
     F32,
     /// Numbers of 8 bits, with the exponents of single precision: to the nearest one, halves to even ones. Constant weights take half the
-    /// memory, and products up to half the time. A processor without AVX512_BF16 rounds nothing.
+    /// memory, and products up to half the time. A processor without AVX512_BF16 rounds nothing, nor does one of Intel's, which
+    /// multiplies such pairs more slowly than numbers in single precision.
     ///
     /// In such a product, numbers below the normal ones of single precision (2⁻¹²⁶) are 0, and factors within 2⁻⁹ of its largest number
     /// become infinite. Up to six rows of data that meet compressed weights are not rounded, nor are up to eight queries.

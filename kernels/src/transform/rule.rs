@@ -130,10 +130,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether factors of products are rounded to bf16: the options say so, and the processor multiplies such numbers.
+    /// Whether factors of products are rounded to bf16: the options say so, and the processor multiplies such numbers fast.
     pub(super) fn bf16(&self) -> Option<Bf16Isa> {
         match self.transform.config.inference_precision {
-            InferencePrecision::Bf16 => Instructions::detect().bf16(),
+            InferencePrecision::Bf16 => Instructions::detect().fast_bf16(),
             InferencePrecision::F32 => None,
         }
     }
