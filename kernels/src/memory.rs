@@ -63,7 +63,7 @@ pub(crate) struct StreamPrefetch {
 }
 
 impl StreamPrefetch {
-    /// For bytes that are read in turn, of which the first one is so many behind a place.
+    /// For bytes that are read in turn, the first one `bytes` after a place.
     #[inline(always)]
     pub fn behind(place: *const u8, bytes: usize) -> StreamPrefetch {
         StreamPrefetch::new(place, bytes + AHEAD, AHEAD / 2)

@@ -45,7 +45,7 @@ impl ByteDigits {
 #[derive(Clone, Copy)]
 pub(super) struct ByteLayout {
     blocks: usize,
-    /// Whether digits are, for codes that are not.
+    /// Whether digits are signed: then codes are not.
     are_signed: bool,
 }
 

@@ -140,8 +140,8 @@ impl CompressedMatrix {
         Ok([scales.transpose()?, zero_points.transpose()?])
     }
 
-    /// The scales of the groups of some rows, and their zero points, if there are any. Behind the last ones are so many of any numbers:
-    /// what is at the end of a tensor is copied for that.
+    /// The scales of the groups of some rows, and their zero points, if there are any. As many more may be read behind
+    /// the last ones, with any values: what is at the end of a tensor is copied for that.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn parameters_with_tail<'a>(
         &'a self,

@@ -469,7 +469,7 @@ struct Buffers {
 
 /// The im2row matrix of some pixels, each a row.
 struct Im2rowBytes<'a> {
-    /// What a matrix unit reads: bytes, and where the taps are in them. Elsewhere codes may be widened, and bytes other ones.
+    /// What a matrix unit reads: bytes, and where the taps are in them. Other instructions read `tap_slices`.
     bytes: &'a [u8],
     addresses: Im2rowAddresses,
     /// What each tap of each row meets ([`Im2rowAddresses::tap_slices`]), if no matrix unit reads it by the addresses.

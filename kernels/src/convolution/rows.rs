@@ -16,17 +16,17 @@ pub(crate) const LEAST_ROWS_FOR_AMX: usize = 3;
 /// The im2row addresses of some rows: where each tap begins.
 #[derive(Debug)]
 pub(crate) enum Im2rowAddresses {
-    /// Tap by tap: where it begins in each row.
-    Each {
-        /// How far a row of a run begins behind the one before it.
+    /// Tap by tap: where it begins in the rows, run by run.
+    Runs {
+        /// How far a row of a run begins after the one before it.
         distance: usize,
         runs: Vec<RunOfRows>,
     },
     Strided(StridedLines),
 }
 
-/// Rows that follow each other and begin at equal distances: where the first one begins. Of a tap, where that of the first row begins,
-/// or [`PADDING`] for all.
+/// Rows that follow each other and begin at equal distances. `start` is where the first one begins, or a tap of it; [`PADDING`] if that tap
+/// of all rows is in the padding.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunOfRows {
     pub start: usize,
@@ -85,7 +85,7 @@ impl Im2rowAddresses {
                 let rows: usize = lines.lines.iter().map(|line| line.rows).sum();
                 (rows >= LEAST_ROWS_FOR_AMX && lines.distance > 0).then_some(lines)
             }
-            Im2rowAddresses::Each { .. } => None,
+            Im2rowAddresses::Runs { .. } => None,
         }
     }
 
@@ -100,7 +100,7 @@ impl Im2rowAddresses {
     ) -> TapSlices<'b> {
         let mut slices = TapSlices::new(length);
         match self {
-            Im2rowAddresses::Each { distance, runs } => {
+            Im2rowAddresses::Runs { distance, runs } => {
                 slices.starts.reserve(runs.iter().map(|run| run.rows).sum());
                 for run in runs {
                     match run.start {
@@ -125,7 +125,7 @@ impl Im2rowAddresses {
     /// Where the first tap begins, and the last one, but for those in the padding.
     pub fn range(&self) -> Option<[usize; 2]> {
         match self {
-            Im2rowAddresses::Each { distance, runs } => {
+            Im2rowAddresses::Runs { distance, runs } => {
                 let runs = runs.iter().filter(|run| run.start != PADDING);
                 let ranges = runs.filter_map(|run| run.range(*distance));
                 ranges.reduce(|[first, last], [start, end]| [first.min(start), last.max(end)])
@@ -222,7 +222,7 @@ mod tests {
         let runs = vec![RunOfRows { start: 4, rows: 2 }, RunOfRows { start: PADDING, rows: 2 }];
         for (addresses, starts) in [
             (Im2rowAddresses::Strided(lines), vec![1, 4, 8, 3, 6, 10]),
-            (Im2rowAddresses::Each { distance: 6, runs }, vec![4, 10, PADDING, PADDING]),
+            (Im2rowAddresses::Runs { distance: 6, runs }, vec![4, 10, PADDING, PADDING]),
         ] {
             let slices = addresses.tap_slices(|start| &bytes[start..], 1, &padding, 9);
             for (number, start) in starts.iter().enumerate() {

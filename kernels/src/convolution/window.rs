@@ -253,7 +253,7 @@ impl ChannelsLastWindow {
                 }
             }
         }
-        Im2rowAddresses::Each { distance: stride * self.of_pixel, runs }
+        Im2rowAddresses::Runs { distance: stride * self.of_pixel, runs }
     }
 
     /// For each of some pixels of the output, where each tap begins in the images, or [`PADDING`].
@@ -309,12 +309,12 @@ impl ChannelsLastWindow {
             .filter(|at| *at < self.per_image.input[axis])
     }
 
-    /// For each line of the kernel, with which pixel the line of the images begins that it meets in a row of the output, if it
+    /// For each line of the kernel, with which pixel the line of the images begins that it meets in a line of the output, if it
     /// meets one.
-    pub fn lines(&self, row: usize, lines: &mut Vec<Option<usize>>) {
+    pub fn lines(&self, line: usize, lines: &mut Vec<Option<usize>>) {
         let (rest, y) = (
-            row / self.per_image.output[1],
-            row % self.per_image.output[1] * self.per_image.strides[1],
+            line / self.per_image.output[1],
+            line % self.per_image.output[1] * self.per_image.strides[1],
         );
         let (image, z) = (
             rest / self.per_image.output[0],

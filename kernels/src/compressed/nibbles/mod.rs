@@ -90,8 +90,8 @@ const fn places_of_lanes<const N: usize>(vectors: usize) -> [usize; N] {
     places
 }
 
-/// So many bytes ahead, in the same row, codes are asked for once more, for the first-level cache. At the end of a row that is not the
-/// begin of the next one: finding it would cost short rows more than it gives long ones.
+/// With AVX-512, codes so many bytes ahead in the same row are asked for once more, for the first-level cache. At the end of a row, what
+/// lies there is not the next row: finding that would cost short rows more than it gives long ones.
 const NEXT: usize = 512;
 
 /// What may be prefetched with a tile: codes that are far ahead, and those of each row that come next, for the first-level cache.
@@ -517,7 +517,7 @@ impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
     ) -> [L::Floats; ROWS] {
         let size = dt.size();
         let begin = tile.first as usize * size;
-        // For those that are multiplied the time after the next, or some lines ahead.
+        // Those of the rows after the next ones, or some lines ahead. The parameters of `ROWS` rows follow each other.
         let far = (2 * ROWS * self.groups * size).max(4 * LINE);
         let place = rows[0].bytes.as_ptr().wrapping_add(ROWS * begin);
         StreamPrefetch::new(place, far, far / 2).ask(ROWS * N * size);

@@ -170,7 +170,7 @@ impl NibbleLanes<LANES> for Avx512Vnni {
             for row in 0..ROWS {
                 for token in 0..TOKENS {
                     let [a, b, mut lowest] = sums[row][token];
-                    // 32 codes have products with two digits of less than 2^28, divided by the scale.
+                    // The products of 32 codes with two digits are less than 2^28: the sums are those of numbers divided by the scale.
                     let mut high = _mm512_add_epi32(_mm512_slli_epi32::<8>(a), b);
                     if let [of_high, of_lowest] = &data[token].corrections[..] {
                         let of_high = _mm512_castps_si512(lanes.load(of_high));

@@ -87,8 +87,8 @@ fn channel_axis(layout: CodeLayout, rank: usize) -> usize {
     }
 }
 
-/// The forms of a value: its numbers and its codes, for each [`CodeLayout`] in which they are there. In that of the numbers they have the
-/// axes of the model, and otherwise the channels last, which the model has second.
+/// The forms of a value: its numbers and its codes, for each [`CodeLayout`] in which they are there. With `SameAxes` they have
+/// the axes of the model, and otherwise the channels last, which the model has second.
 #[derive(Debug, Clone, Default)]
 struct QuantizedForms {
     numbers: [Option<OutletId>; 2],
