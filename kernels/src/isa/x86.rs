@@ -61,8 +61,10 @@ pub(super) fn detected() -> Vec<Instructions> {
 
 /// Whether a product of two pairs in bf16 takes as long as one in single precision: with AMD it does. With Intel it takes more than
 /// twice as long, as tiles are meant for bf16 there.
+#[allow(unused_unsafe, reason = "the function is unsafe in Rust 1.91")]
 pub(super) fn has_fast_bf16() -> bool {
-    let CpuidResult { ebx, ecx, edx, .. } = __cpuid(0);
+    // SAFETY: all processors of 64 bits have the instruction.
+    let CpuidResult { ebx, ecx, edx, .. } = unsafe { __cpuid(0) };
     [ebx, edx, ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
 }
 
