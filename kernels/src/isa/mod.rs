@@ -186,10 +186,14 @@ impl Instructions {
     /// What multiplies numbers in bf16, if that takes less time than in single precision. Tests have it wherever there is something.
     pub fn fast_bf16(self) -> Option<Bf16Isa> {
         #[cfg(target_arch = "x86_64")]
-        let is_fast = x86::has_fast_bf16();
+        let is_fast = || {
+            // A virtual machine takes long to answer.
+            static IS_FAST: OnceLock<bool> = OnceLock::new();
+            *IS_FAST.get_or_init(x86::has_fast_bf16)
+        };
         #[cfg(not(target_arch = "x86_64"))]
-        let is_fast = false;
-        self.bf16().filter(|_| is_fast || cfg!(test))
+        let is_fast = || false;
+        self.bf16().filter(|_| cfg!(test) || is_fast())
     }
 
     /// What a sum of products of codes and these weights begins with: an offset, and what the instructions take off the codes.

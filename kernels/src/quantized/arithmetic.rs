@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tract_core::internal::*;
 
-use super::finish::{Places, vectors};
+use super::finish::{Places, vectors, vectors_of_codes};
 use super::levels::Levels;
 use crate::checks::{expect_inputs, volume};
 use crate::convolution::one_pixel;
@@ -148,23 +148,6 @@ impl OnLanes for ArithmeticTask<'_> {
     }
 }
 
-/// Codes of vectors from one on, as many as there are: `last` has those of the last vectors, if these have fewer.
-#[inline(always)]
-fn vectors_of_codes<'l, const N: usize, const V: usize>(
-    codes: &'l [u8],
-    first: usize,
-    last: &'l mut [[u8; N]; V],
-) -> &'l [[u8; N]; V] {
-    let codes = &codes[first..];
-    match codes.as_chunks().0.as_chunks().0 {
-        [whole, ..] => whole,
-        _ => {
-            last.as_flattened_mut()[..codes.len()].copy_from_slice(codes);
-            last
-        }
-    }
-}
-
 impl ArithmeticTask<'_> {
     /// Codes beside codes. All elements have the `SAME` scales, or channels differ.
     #[inline(always)]
@@ -177,8 +160,10 @@ impl ArithmeticTask<'_> {
         let mut last = [[[0; N]; VECTORS_OF_BOTH]; 2];
         for first in (0..count).step_by(VECTORS_OF_BOTH * N) {
             let [last_of_a, last_of_b] = &mut last;
-            let codes =
-                [vectors_of_codes(self.a, first, last_of_a), vectors_of_codes(b, first, last_of_b)];
+            let codes = [
+                vectors_of_codes(&self.a[first..], last_of_a),
+                vectors_of_codes(&b[first..], last_of_b),
+            ];
             let first_scale = if SAME { 0 } else { first };
             let load = |numbers: &[f32], vector: usize| {
                 lanes.load(&vectors::<N, VECTORS_OF_BOTH>(numbers, first_scale)[vector])
@@ -213,7 +198,7 @@ impl ArithmeticTask<'_> {
         let count = self.a.len();
         let mut last = [[0; N]; VECTORS_BESIDE_PIXEL];
         for first in (0..count).step_by(VECTORS_BESIDE_PIXEL * N) {
-            let codes = vectors_of_codes(self.a, first, &mut last);
+            let codes = vectors_of_codes(&self.a[first..], &mut last);
             let [factors, addends] = [factors, addends]
                 .map(|numbers| vectors::<N, VECTORS_BESIDE_PIXEL>(numbers, first));
             let [least, most] =

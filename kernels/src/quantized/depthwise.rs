@@ -78,7 +78,8 @@ impl DepthwiseKernels {
     ) -> DepthwiseKernels {
         let instructions = Instructions::detect();
         let (lanes, taps) = (instructions.lanes(), instructions.taps_at_once());
-        let (mut weights, mut offsets) = (vec![], vec![]);
+        // The channel of each lane of all blocks.
+        let (mut weights, mut order) = (vec![], vec![]);
         let code = |channel: usize, tap: usize| code(channel % channels, tap);
         let offset = |channel: usize| {
             let weights = (0..rows * columns).map(|tap| code(channel, tap));
@@ -90,7 +91,7 @@ impl DepthwiseKernels {
             let of_lane = |lane| block + channel_of_lane(lane, lanes, taps);
             for column in 0..columns {
                 for first in (0..rows).step_by(taps) {
-                    weights.extend((0..taps * lanes).map(of_lane).map(|channel| {
+                    weights.extend((0..of_a_block).map(of_lane).map(|channel| {
                         let code = |row: usize| match row < rows && channel < channels {
                             true => code(channel, row * columns + column),
                             false => 0,
@@ -106,16 +107,12 @@ impl DepthwiseKernels {
                     }));
                 }
             }
-            let channels_of_lanes = (0..taps * lanes).map(of_lane);
-            offsets.extend(channels_of_lanes.map(|it| if it < channels { offset(it) } else { 0 }));
+            order.extend((0..of_a_block).map(of_lane));
         }
-        let channel = |lane| {
-            let in_block = lane % of_a_block;
-            lane - in_block + channel_of_lane(in_block, lanes, taps)
-        };
-        let order = (0..channels.next_multiple_of(of_a_block)).map(channel);
+        let offset = |channel: &usize| if *channel < channels { offset(*channel) } else { 0 };
+        let offsets = order.iter().map(offset).collect();
         let scales = scales.filter(|_| instructions.packs_in_order());
-        let scales = scales.map(|scales| scales.in_order(order));
+        let scales = scales.map(|scales| scales.in_order(&order));
         DepthwiseKernels {
             of_pixel,
             channels,
@@ -348,16 +345,21 @@ impl<'a> DepthwiseTask<'a> {
         if const { L::PACKS_IN_ORDER } { self.kernels.scales.as_ref() } else { None }
     }
 
-    /// How many channels of a pixel there are from one on, of at most so many.
+    /// The first channel of a block, and how many of it a pixel has.
     #[inline(always)]
-    fn width(&self, channel: usize, most: usize, pixel: usize) -> usize {
+    fn channels_of<const T: usize, const N: usize>(
+        &self,
+        block: usize,
+        pixel: usize,
+    ) -> (usize, usize) {
         let DepthwiseKernels { channels, of_pixel, together, .. } = *self.kernels;
         let there = match together {
             1 => channels,
             // They are one block. The last pixel of a task may have fewer channels.
             _ => (self.rows.pixels - pixel * together).min(together) * of_pixel,
         };
-        (there - channel).min(most)
+        let channel = block * T * N;
+        (channel, (there - channel).min(T * N))
     }
 
     /// Writes the codes of a block of channels of a pixel: of sums in the order of [`channel_of_lane`].
@@ -371,8 +373,7 @@ impl<'a> DepthwiseTask<'a> {
         pixel: usize,
     ) {
         let numbers = scales.scaled_sums(lanes, &sums);
-        let channel = block * T * N;
-        let width = self.width(channel, T * N, pixel);
+        let (channel, width) = self.channels_of::<T, N>(block, pixel);
         lanes.put_codes(numbers, self.rows.output.row(pixel, channel, width));
     }
 
@@ -385,7 +386,7 @@ impl<'a> DepthwiseTask<'a> {
         block: usize,
         pixel: usize,
     ) {
-        let (channel, width) = (block * T * N, self.width(block * T * N, T * N, pixel));
+        let (channel, width) = self.channels_of::<T, N>(block, pixel);
         match width.div_ceil(N) {
             1 => self.finish(lanes, &first_vectors::<_, R, T, 1>(sums), channel, width, pixel),
             2 => self.finish(lanes, &first_vectors::<_, R, T, 2>(sums), channel, width, pixel),

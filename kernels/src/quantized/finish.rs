@@ -65,9 +65,9 @@ impl ChannelScales {
     }
 
     /// Those of channels in another order. If there is no such channel, they give 0.
-    pub fn in_order(&self, channels: impl Iterator<Item = usize> + Clone) -> ChannelScales {
+    pub fn in_order(&self, channels: &[usize]) -> ChannelScales {
         let number = |numbers: &Vec<f32>, channel| numbers.get(channel).copied().unwrap_or(0.);
-        let ordered = |numbers| channels.clone().map(|channel| number(numbers, channel)).collect();
+        let ordered = |numbers| channels.iter().map(|channel| number(numbers, *channel)).collect();
         ChannelScales { numbers: self.numbers.each_ref().map(ordered), limits: self.limits }
     }
 
@@ -114,6 +114,21 @@ pub(super) fn vectors<const N: usize, const V: usize>(
     first: usize,
 ) -> &[[f32; N]; V] {
     &numbers[first..][..V * N].as_chunks().0.as_chunks().0[0]
+}
+
+/// Some vectors that codes begin with. If there are fewer codes, they are copied to `last`.
+#[inline(always)]
+pub(super) fn vectors_of_codes<'c, const N: usize, const V: usize>(
+    codes: &'c [u8],
+    last: &'c mut [[u8; N]; V],
+) -> &'c [[u8; N]; V] {
+    match codes.as_chunks().0.as_chunks().0 {
+        [whole, ..] => whole,
+        _ => {
+            last.as_flattened_mut()[..codes.len()].copy_from_slice(codes);
+            last
+        }
+    }
 }
 
 /// The epilogue of a product: what is done with the sums of each channel, while they are in registers.
@@ -365,14 +380,7 @@ impl<L: CodeLanes<N, Words = S>, S: Copy, const N: usize, const R: usize, const 
                 numbers = scales.scaled_sums(lanes, &sums[row]);
             }
             if let Some((own, factors)) = residual {
-                let codes = others[row];
-                let codes: &[[u8; N]; V] = match codes.as_chunks().0.as_chunks().0 {
-                    [whole, ..] => whole,
-                    _ => {
-                        last.as_flattened_mut()[..width].copy_from_slice(&codes[..width]);
-                        &last
-                    }
-                };
+                let codes = vectors_of_codes(others[row], &mut last);
                 for vector in 0..V {
                     let code = lanes.nearest(lanes.clamp(numbers[vector], zero, highest));
                     let other = lanes.of_u8(&codes[vector]);

@@ -237,10 +237,9 @@ fn put_codes_4_of_256([a, b, c, d]: [__m256; 4], places: &mut [u8]) {
 #[target_feature(enable = "avx2,avx512f,avx512vl,avx512bw")]
 #[inline]
 fn put_codes_2_of_512([a, b]: [__m512; 2], places: &mut [u8]) {
-    let words = _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
-    let bytes = _mm512_packus_epi16(words, words);
     let halves = _mm512_setr_epi64(0, 2, 4, 6, 0, 2, 4, 6);
-    store_bytes_512(_mm512_permutexvar_epi64(halves, bytes), 2, places);
+    let bytes = _mm512_permutexvar_epi64(halves, packed_bytes_512([a, b, a, b]));
+    store_bytes_512(bytes, 2, places);
 }
 
 #[target_feature(enable = "avx2,avx512f,avx512vl,avx512bw")]
