@@ -93,6 +93,25 @@ macro_rules! set_symbols {
 }
 pub(crate) use set_symbols;
 
+/// [`TypedOp::change_axes`] for an operator that becomes another one when the axes of its data change so, or `None` if there is none.
+macro_rules! change_axes {
+    (|$op:ident, $change:ident| $changed:expr) => {
+        fn change_axes(
+            &self,
+            model: &TypedModel,
+            node: &TypedNode,
+            _io: InOut,
+            $change: &AxisOp,
+        ) -> TractResult<Option<AxisChangeConsequence>> {
+            let $op = self;
+            let changed = || -> TractResult<Option<Self>> { $changed };
+            let op = changed()?.map(|op| Some(Box::new(op) as Box<dyn TypedOp>));
+            Ok(op.map(|op| AxisChangeConsequence::new(model, node, op, $change)))
+        }
+    };
+}
+pub(crate) use change_axes;
+
 /// The parts of operators that have dimensions: symbols in them get their values.
 pub(crate) trait SetSymbols {
     fn set_symbols(&mut self, values: &HashMap<Symbol, TDim>) -> TractResult<()>;

@@ -48,14 +48,10 @@ impl Compressed {
 
     fn derived(&self) -> Compressed {
         Compressed {
-            codes: self.codes.clone(),
             zero_point: self.zero_point.clone(),
             scale: self.scale.clone(),
             shape: self.shape.clone(),
-            datum_type: self.datum_type,
-            wired_codes: OnceLock::new(),
-            wired_rows: OnceLock::new(),
-            tensor: OnceLock::new(),
+            ..Compressed::of_codes(self.codes.clone(), self.datum_type)
         }
     }
 

@@ -5,7 +5,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::{ensure_allocatable, expect_input_count};
 use tract_openvino_kernels::{Taps, map_unchanged_axes, register_movement};
 
-use super::{SetSymbols, check_volume, impl_op, set_symbols};
+use super::{SetSymbols, change_axes, check_volume, impl_op, set_symbols};
 pub(crate) use coordinates::{Coordinates, Nearest};
 pub(super) use table::cubic;
 use table::{clamped, normalized, pillow, triangle};
@@ -231,23 +231,14 @@ impl TypedOp for Interpolate {
         })
     }
 
-    fn change_axes(
-        &self,
-        model: &TypedModel,
-        node: &TypedNode,
-        _io: InOut,
-        change: &AxisOp,
-    ) -> TractResult<Option<AxisChangeConsequence>> {
-        let mut axes = self.axes.clone();
-        for Axis { axis, .. } in &mut axes {
-            match change.transform_axis(*axis) {
-                Some(changed) => *axis = changed,
-                None => return Ok(None),
-            }
+    change_axes!(|op, change| {
+        let mut op = op.clone();
+        for Axis { axis, .. } in &mut op.axes {
+            rule_if_some!(changed = change.transform_axis(*axis));
+            *axis = changed;
         }
-        let op = Interpolate { axes, ..self.clone() };
-        Ok(Some(AxisChangeConsequence::new(model, node, Some(Box::new(op)), change)))
-    }
+        Ok(Some(op))
+    });
 
     set_symbols!(axes);
 

@@ -38,5 +38,6 @@ pub(crate) mod windows;
 use tract_openvino_kernels::checks::check_volume;
 
 use crate::typed_op::{
-    SetSymbols, dispatch_number, floats, impl_op, impl_plain_op, integers, one_element, set_symbols,
+    SetSymbols, change_axes, dispatch_number, floats, impl_op, impl_plain_op, integers,
+    one_element, set_symbols,
 };

@@ -4,7 +4,7 @@ use tract_ndarray::Axis;
 use tract_openvino_kernels::checks::expect_input_count;
 
 use super::number::Number;
-use super::{check_volume, impl_op};
+use super::{change_axes, check_volume, impl_op};
 
 /// Reductions that differ from tract's: of integers, of sizes, and of rows that may be empty.
 ///
@@ -166,21 +166,12 @@ impl TypedOp for Reduction {
         self.like_tract().axes_mapping(inputs, outputs)
     }
 
-    fn change_axes(
-        &self,
-        model: &TypedModel,
-        node: &TypedNode,
-        _io: InOut,
-        change: &AxisOp,
-    ) -> TractResult<Option<AxisChangeConsequence>> {
-        let axes: Option<TVec<usize>> =
-            self.axes.iter().map(|axis| change.transform_axis(*axis)).collect();
-        rule_if_some!(axes = axes);
-        let mut axes = axes;
+    change_axes!(|op, change| {
+        let axes = op.axes.iter().map(|axis| change.transform_axis(*axis));
+        let Some(mut axes) = axes.collect::<Option<TVec<usize>>>() else { return Ok(None) };
         axes.sort_unstable();
-        let op: Box<dyn TypedOp> = Box::new(Reduction { axes, ..self.clone() });
-        Ok(Some(AxisChangeConsequence::new(model, node, Some(op), change)))
-    }
+        Ok(Some(Reduction { axes, ..op.clone() }))
+    });
 
     as_op!();
 }

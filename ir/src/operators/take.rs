@@ -4,7 +4,7 @@ use tract_core::internal::*;
 
 use tract_openvino_kernels::{Run, register_movement, take_runs};
 
-use super::{SetSymbols, impl_op, integers, set_symbols};
+use super::{SetSymbols, change_axes, impl_op, integers, set_symbols};
 
 /// Which elements of an axis, in which order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -244,17 +244,10 @@ impl TypedOp for Take {
         taken_fact(inputs[0], self.axis, |size| self.positions.len(size))
     }
 
-    fn change_axes(
-        &self,
-        model: &TypedModel,
-        node: &TypedNode,
-        _io: InOut,
-        change: &AxisOp,
-    ) -> TractResult<Option<AxisChangeConsequence>> {
-        rule_if_some!(axis = change.transform_axis(self.axis));
-        let op = Box::new(Take { axis, positions: self.positions.clone() });
-        Ok(Some(AxisChangeConsequence::new(model, node, Some(op), change)))
-    }
+    change_axes!(|op, change| {
+        let axis = change.transform_axis(op.axis);
+        Ok(axis.map(|axis| Take { axis, positions: op.positions.clone() }))
+    });
 
     set_symbols!(positions);
 

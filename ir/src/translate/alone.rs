@@ -91,6 +91,20 @@ impl Alone {
         }
     }
 
+    /// An attempt to translate the layer.
+    fn translation<'a>(
+        &'a self,
+        dimensions: &'a mut Dimensions,
+        computations: &'a mut Computations,
+        variables: &'a mut Variables,
+    ) -> Translation<'a> {
+        let (registry, options, weights) = (&self.registry, &self.options, &self.weights);
+        let mut translation =
+            Translation::new(registry, options, weights, dimensions, computations, variables);
+        translation.folds = self.folds;
+        translation
+    }
+
     /// A model that computes the layer from inputs of which so much is known. Its sources are those that are no constants. What
     /// the layer can only be translated with when the model runs is an error, unless the layer states the types and ranks of
     /// its outputs. `sizes` are the symbols of an earlier translation.
@@ -157,15 +171,7 @@ impl Alone {
         let limit = self.options.limits.constant_bytes(bytes);
         let mut computations = Computations::new(Budget::new(limit));
         let mut variables = Variables::default();
-        let mut translation = Translation::new(
-            &self.registry,
-            &self.options,
-            &self.weights,
-            dimensions,
-            &mut computations,
-            &mut variables,
-        );
-        translation.folds = self.folds;
+        let mut translation = self.translation(dimensions, &mut computations, &mut variables);
         sizes.start();
         std::mem::swap(translation.sizes.get_mut(), sizes);
         let wired = self.wire(&mut translation, &mut model, values);
@@ -198,16 +204,8 @@ impl Alone {
         let mut model = TypedModel::default();
         let mut dimensions = Dimensions::of_shapes(model.symbols.clone(), vec![]);
         let (mut computations, mut variables) = (Computations::default(), Variables::default());
-        let mut translation = Translation::new(
-            &self.registry,
-            &self.options,
-            &self.weights,
-            &mut dimensions,
-            &mut computations,
-            &mut variables,
-        );
+        let mut translation = self.translation(&mut dimensions, &mut computations, &mut variables);
         translation.at_run_time = true;
-        translation.folds = self.folds;
         let mut values = vec![];
         for (number, input) in inputs.iter().enumerate() {
             values.push(if known.contains(&number) {
@@ -297,21 +295,14 @@ pub(crate) fn with_layers<T>(
     name: &str,
     wire: impl FnOnce(&mut LayerContext) -> TractResult<T>,
 ) -> TractResult<T> {
-    let registry = all_operations();
-    let (options, weights) = (Options::default(), Weights::absent("all constants are there"));
+    let layer = Layer { name: name.into(), ..Layer::default() };
+    let weights = Weights::absent("all constants are there");
+    let alone = Alone::new(layer, all_operations(), Options::default(), weights);
     let mut dimensions = Dimensions::of_shapes(model.symbols.clone(), vec![]);
     let (mut computations, mut variables) = (Computations::default(), Variables::default());
-    let mut translation = Translation::new(
-        &registry,
-        &options,
-        &weights,
-        &mut dimensions,
-        &mut computations,
-        &mut variables,
-    );
-    let layer = Layer { name: name.into(), ..Layer::default() };
-    let place = Place::default().layer(0, &layer);
-    wire(&mut LayerContext::new(&mut translation, model, &layer, place, vec![], vec![]))
+    let mut translation = alone.translation(&mut dimensions, &mut computations, &mut variables);
+    let place = Place::default().layer(0, &alone.layer);
+    wire(&mut LayerContext::new(&mut translation, model, &alone.layer, place, vec![], vec![]))
 }
 
 fn name_of_input(number: usize) -> String {

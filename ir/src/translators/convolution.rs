@@ -9,7 +9,6 @@ use tract_core::ops::math::{mul, sub};
 use tract_core::ops::nn::DataFormat;
 use tract_openvino_kernels::checks::volume;
 
-use super::pooling;
 use crate::context::{LayerContext, NotKnown};
 use crate::limits::{MAX_KERNEL_ELEMENTS, MAX_WINDOW_EXTENT};
 use crate::operators::windows::extent;
@@ -29,7 +28,6 @@ pub(super) fn register(registry: &mut Registry) {
     registry
         .add("BinaryConvolution", 1, binary_convolution)
         .without("a `pad_value` other than -1, 0 and 1");
-    pooling::register(registry);
 }
 
 /// `auto_pad`: where the pads come from.

@@ -74,6 +74,7 @@ fn register_all(registry: &mut Registry) {
     softmax::register(registry);
     normalization::register(registry);
     convolution::register(registry);
+    pooling::register(registry);
     deformable::register(registry);
     interpolate::register(registry);
     recurrent::register(registry);

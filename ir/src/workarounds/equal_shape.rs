@@ -4,7 +4,7 @@ use tract_openvino_kernels::checks::{
 };
 use tract_openvino_kernels::register_movement;
 
-use crate::typed_op::{impl_op, set_symbols};
+use crate::typed_op::{change_axes, impl_op, set_symbols};
 
 /// Gives its input, whose shape is checked when the model runs: its dimensions must be those of another tensor,
 /// which are only known then.
@@ -104,18 +104,12 @@ impl TypedOp for EqualShape {
         Ok(tvec!(inputs[0].datum_type.fact(&self.shape)))
     }
 
-    fn change_axes(
-        &self,
-        model: &TypedModel,
-        node: &TypedNode,
-        _io: InOut,
-        change: &AxisOp,
-    ) -> TractResult<Option<AxisChangeConsequence>> {
+    change_axes!(|op, change| {
         rule_if!(matches!(change, AxisOp::Move(..)));
-        let mut op = self.clone();
+        let mut op = op.clone();
         change.change_shape_array(&mut op.shape, false)?;
-        Ok(Some(AxisChangeConsequence::new(model, node, Some(Box::new(op)), change)))
-    }
+        Ok(Some(op))
+    });
 
     set_symbols!(shape);
 

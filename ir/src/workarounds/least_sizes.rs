@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
 use tract_openvino_kernels::{map_unchanged_axes, register_movement};
 
-use crate::typed_op::impl_op;
+use crate::typed_op::{change_axes, impl_op};
 
 /// Gives its input, some of whose axes must have a number of elements at least, which is checked when the model
 /// runs.
@@ -80,19 +80,11 @@ impl TypedOp for LeastSizes {
         })
     }
 
-    fn change_axes(
-        &self,
-        model: &TypedModel,
-        node: &TypedNode,
-        _io: InOut,
-        change: &AxisOp,
-    ) -> TractResult<Option<AxisChangeConsequence>> {
+    change_axes!(|op, change| {
         let moved = |(axis, least): &(usize, usize)| Some((change.transform_axis(*axis)?, *least));
-        let moved: Option<TVec<_>> = self.least.iter().map(moved).collect();
-        rule_if_some!(least = moved);
-        let op = Box::new(LeastSizes { least });
-        Ok(Some(AxisChangeConsequence::new(model, node, Some(op), change)))
-    }
+        let least: Option<TVec<_>> = op.least.iter().map(moved).collect();
+        Ok(least.map(|least| LeastSizes { least }))
+    });
 
     fn declutter(
         &self,

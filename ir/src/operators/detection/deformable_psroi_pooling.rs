@@ -154,9 +154,8 @@ impl DeformablePsroiPooling {
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("DeformablePSROIPooling", inputs.len(), 2..=3)?;
-        let of_region = [self.output_dim, self.group_size, self.group_size];
-        let of_region = of_region.map(|size| size.to_dim());
-        pooled_shape("DeformablePSROIPooling", inputs[0], inputs[1], of_region)
+        let (channels, size) = (Some(self.output_dim), [self.group_size; 2]);
+        pooled_shape("DeformablePSROIPooling", inputs[0], inputs[1], channels, size)
     }
 }
 

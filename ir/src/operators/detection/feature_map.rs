@@ -1,8 +1,10 @@
 //! Feature maps, of which regions are pooled.
 
 use tract_core::internal::*;
+use tract_openvino_kernels::checks::volume;
 
 use super::{check_volume, floats, in_type_of};
+use crate::limits::MAX_STATED_SAMPLES;
 
 /// A tensor `[N, C, H, W]`, in single precision.
 pub(super) struct FeatureMap {
@@ -91,6 +93,23 @@ pub(super) fn regions(operator: &str, tensor: &Tensor) -> TractResult<Vec<[f32; 
     Ok(regions.chunks_exact(5).map(|it| [it[0], it[1], it[2], it[3], it[4]]).collect())
 }
 
+/// Checks how many samples an output of this shape has, each part so many along an axis. If that is 0, there are no more in the
+/// data than it has elements for.
+pub(super) fn check_samples(
+    operator: &str,
+    shape: [usize; 4],
+    sampling_ratio: usize,
+) -> TractResult<()> {
+    let of_part = [sampling_ratio; 2];
+    let samples = volume(&[&shape[..], &of_part].concat());
+    ensure!(
+        shape.contains(&0) || samples.is_some_and(|samples| samples as u64 <= MAX_STATED_SAMPLES),
+        "{operator}: an output of shape {shape:?} with {of_part:?} samples for each element needs more than \
+         {MAX_STATED_SAMPLES} samples"
+    );
+    Ok(())
+}
+
 /// The output `[regions, channels, height, width]`, of the elements that a function appends.
 pub(super) fn pooled(
     operator: &str,
@@ -112,12 +131,13 @@ pub(super) fn pooled(
     in_type_of(data, &shape, &elements)
 }
 
-/// The shape of the output.
+/// The shape of the output, with the channels of the data or so many others.
 pub(super) fn pooled_shape(
     operator: &str,
     data: &TypedFact,
     regions: &TypedFact,
-    of_region: [TDim; 3],
+    channels: Option<usize>,
+    [height, width]: [usize; 2],
 ) -> TractResult<TVec<TypedFact>> {
     ensure!(
         data.rank() == 4 && regions.rank() == 2,
@@ -125,8 +145,8 @@ pub(super) fn pooled_shape(
         data.rank(),
         regions.rank()
     );
-    let [channels, height, width] = of_region;
-    let shape = [regions.shape[0].clone(), channels, height, width];
+    let channels = channels.map_or_else(|| data.shape[1].clone(), |count| count.to_dim());
+    let shape = [regions.shape[0].clone(), channels, height.to_dim(), width.to_dim()];
     Ok(tvec!(data.datum_type.fact(&shape)))
 }
 
@@ -141,5 +161,13 @@ mod tests {
         assert_eq!([2., 7., f32::INFINITY].map(|x| Between::new(x, 3)), [last; 3]);
         let first = Between { low: 0, high: 1, part: 0. };
         assert_eq!([-1., f32::NAN].map(|x| Between::new(x, 3)), [first; 2]);
+    }
+
+    #[test]
+    fn stated_samples_have_a_limit() {
+        let check = |shape| check_samples("test", shape, 1 << 10);
+        check([8, 8, 7, 7]).unwrap();
+        check([0, usize::MAX, 7, 7]).unwrap();
+        check([16, 256, 7, 7]).unwrap_err();
     }
 }

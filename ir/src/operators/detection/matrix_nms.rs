@@ -1,10 +1,10 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_inputs;
 
-use super::boxes::{Corners, Extent, corners};
+use super::boxes::Corners;
+use super::impl_plain_op;
 use super::non_max_suppression::check_shapes;
-use super::selection::{Order, Selected, candidates, facts, keep, nothing};
-use super::{floats, impl_plain_op};
+use super::selection::{Selection, candidates, facts};
 
 /// MatrixNms-8: the score of a box becomes less for each box of a greater score that it overlaps.
 ///
@@ -15,15 +15,8 @@ use super::{floats, impl_plain_op};
 /// Of equal scores the first class and box comes first.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MatrixNms {
-    pub order: Order,
-    pub score_threshold: f32,
+    pub selection: Selection,
     pub post_threshold: f32,
-    /// The most candidates of a class.
-    pub nms_top_k: Option<usize>,
-    /// The most boxes of an image.
-    pub keep_top_k: Option<usize>,
-    pub background_class: Option<usize>,
-    pub extent: Extent,
     /// With a sigma the decay is gaussian, and otherwise linear.
     pub gaussian_sigma: Option<f32>,
     /// The number of boxes that are selected. Only this node has the symbol.
@@ -48,8 +41,8 @@ impl MatrixNms {
 
     /// The boxes of a class with what their scores become.
     fn select(&self, boxes: &[Corners], scores: &[f32]) -> Vec<(usize, f32)> {
-        let is_sure = |score| score > self.score_threshold;
-        let candidates = candidates(scores, self.nms_top_k, is_sure);
+        let Selection { score_threshold, nms_top_k, extent, .. } = self.selection;
+        let candidates = candidates(scores, nms_top_k, |score| score > score_threshold);
         // Of each candidate the greatest overlap with those before it.
         let mut greatest: Vec<f32> = Vec::with_capacity(candidates.len());
         let mut selected = vec![];
@@ -58,7 +51,7 @@ impl MatrixNms {
             let mut most = 0f32;
             for (earlier, least) in candidates[..number].iter().zip(&greatest) {
                 let (a, b) = (boxes[*index], boxes[*earlier]);
-                let overlap = if a.is_apart(&b) { 0. } else { a.overlap(&b, self.extent) };
+                let overlap = if a.is_apart(&b) { 0. } else { a.overlap(&b, extent) };
                 most = most.max(overlap);
                 decay = decay.min(self.decay(overlap, *least));
             }
@@ -74,26 +67,8 @@ impl MatrixNms {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (boxes, scores) = args_2!(inputs);
         check_shapes("MatrixNms", boxes.shape(), scores.shape(), 4)?;
-        let [images, classes, count] = scores.shape()[..] else { bail!("scores have rank 3") };
-        if boxes.len() == 0 || scores.len() == 0 {
-            return nothing("MatrixNms", images);
-        }
-        let (boxes, scores) = (floats(&boxes)?, floats(&scores)?);
-        let boxes: Vec<Corners> = corners(&boxes).collect();
-        let mut selected = vec![];
-        for image in 0..images {
-            let boxes = &boxes[image * count..][..count];
-            let mut of_image = vec![];
-            for class in (0..classes).filter(|class| self.background_class != Some(*class)) {
-                let scores = &scores[(image * classes + class) * count..][..count];
-                of_image.extend(self.select(boxes, scores).into_iter().map(|(index, score)| {
-                    Selected { score, image, class, index, corners: boxes[index] }
-                }));
-            }
-            keep(&mut of_image, self.keep_top_k);
-            selected.extend(of_image);
-        }
-        self.order.outputs(selected, images, |it| it.image * count + it.index)
+        self.selection
+            .shared("MatrixNms", &boxes, &scores, |boxes, scores| self.select(boxes, scores))
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {

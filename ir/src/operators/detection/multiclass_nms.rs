@@ -1,9 +1,9 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_input_count, listed};
 
-use super::boxes::{Corners, Extent, corners};
+use super::boxes::{Corners, corners};
 use super::non_max_suppression::check_shapes;
-use super::selection::{Order, Selected, candidates, facts, keep, nothing};
+use super::selection::{Selected, Selection, candidates, facts};
 use super::{floats, impl_op, integers};
 
 /// MulticlassNms-8 and -9: of boxes of a class that overlap, those with the greatest scores.
@@ -18,15 +18,8 @@ use super::{floats, impl_op, integers};
 /// and box comes first.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MulticlassNms {
-    pub order: Order,
+    pub selection: Selection,
     pub iou_threshold: f32,
-    pub score_threshold: f32,
-    /// The most candidates of a class.
-    pub nms_top_k: Option<usize>,
-    /// The most boxes of an image.
-    pub keep_top_k: Option<usize>,
-    pub background_class: Option<usize>,
-    pub extent: Extent,
     /// What the threshold is multiplied by for each box that is taken, while it is above 0.5.
     pub nms_eta: f32,
     /// The number of boxes that are selected. Only this node has the symbol.
@@ -36,25 +29,19 @@ pub(crate) struct MulticlassNms {
 // Its floats are compared with those of equal attributes.
 impl Eq for MulticlassNms {}
 
-/// The boxes and scores of a class of an image.
-struct Class<'a> {
-    boxes: &'a [Corners],
-    scores: &'a [f32],
-}
-
 impl MulticlassNms {
-    /// The boxes of a class that are taken.
-    fn select(&self, class: &Class) -> Vec<usize> {
-        let is_sure = |score| score >= self.score_threshold;
-        let candidates = candidates(class.scores, self.nms_top_k, is_sure);
+    /// The boxes of a class that are taken, with their scores.
+    fn select(&self, boxes: &[Corners], scores: &[f32]) -> Vec<(usize, f32)> {
+        let Selection { score_threshold, nms_top_k, extent, .. } = self.selection;
         let mut threshold = self.iou_threshold;
-        let mut taken: Vec<usize> = vec![];
-        for index in candidates {
-            let corners = class.boxes[index];
-            let overlaps =
-                |earlier: &usize| class.boxes[*earlier].overlap(&corners, self.extent) >= threshold;
+        let mut taken: Vec<(usize, f32)> = vec![];
+        for index in candidates(scores, nms_top_k, |score| score >= score_threshold) {
+            let corners = boxes[index];
+            let overlaps = |(earlier, _): &(usize, f32)| {
+                boxes[*earlier].overlap(&corners, extent) >= threshold
+            };
             if !taken.iter().any(overlaps) {
-                taken.push(index);
+                taken.push((index, scores[index]));
                 if self.nms_eta < 1. && threshold > 0.5 {
                     threshold *= self.nms_eta;
                 }
@@ -63,46 +50,10 @@ impl MulticlassNms {
         taken
     }
 
-    /// The boxes of an image that are taken, from its classes.
-    fn of_image<'a>(
-        &self,
-        image: usize,
-        classes: impl Iterator<Item = Class<'a>>,
-    ) -> Vec<Selected> {
-        let mut selected = vec![];
-        for (class, of_class) in classes.enumerate() {
-            if self.background_class != Some(class) {
-                selected.extend(self.select(&of_class).into_iter().map(|index| Selected {
-                    score: of_class.scores[index],
-                    image,
-                    class,
-                    index,
-                    corners: of_class.boxes[index],
-                }));
-            }
-        }
-        keep(&mut selected, self.keep_top_k);
-        selected
-    }
-
     /// All classes have the boxes of their image.
     fn shared(&self, boxes: &Tensor, scores: &Tensor) -> TractResult<TVec<TValue>> {
-        let [images, classes, count] = scores.shape()[..] else { bail!("scores have rank 3") };
-        if boxes.len() == 0 || scores.len() == 0 {
-            return nothing("MulticlassNms", images);
-        }
-        let (boxes, scores) = (floats(boxes)?, floats(scores)?);
-        let boxes: Vec<Corners> = corners(&boxes).collect();
-        let mut selected = vec![];
-        for image in 0..images {
-            let boxes = &boxes[image * count..][..count];
-            let of_class = |class| Class {
-                boxes,
-                scores: &scores[(image * classes + class) * count..][..count],
-            };
-            selected.extend(self.of_image(image, (0..classes).map(of_class)));
-        }
-        self.order.outputs(selected, images, |it| it.image * count + it.index)
+        let select = |boxes: &[Corners], scores: &[f32]| self.select(boxes, scores);
+        self.selection.shared("MulticlassNms", boxes, scores, select)
     }
 
     /// Each class has boxes of its own, those of all images one after the other.
@@ -126,14 +77,16 @@ impl MulticlassNms {
             })?;
             let of_class = |class| {
                 let here = class * count + start..class * count + end;
-                Class { boxes: &boxes[here.clone()], scores: &scores[here] }
+                (&boxes[here.clone()], &scores[here])
             };
-            selected.extend(self.of_image(image, (0..classes).map(of_class)));
+            let classes = (0..classes).map(of_class);
+            let select = |boxes: &[Corners], scores: &[f32]| self.select(boxes, scores);
+            selected.extend(self.selection.of_image(image, classes, select));
             starts.push(start);
             start = end;
         }
         let number = |it: &Selected| (starts[it.image] + it.index) * classes + it.class;
-        self.order.outputs(selected, counts.len(), number)
+        self.selection.order.outputs(selected, counts.len(), number)
     }
 }
 
@@ -187,18 +140,21 @@ impl TypedOp for MulticlassNms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operators::detection::selection::By;
+    use crate::operators::detection::boxes::Extent;
+    use crate::operators::detection::selection::{By, Order};
     use model_cases::{MANY, TOO_MANY};
 
     fn example() -> MulticlassNms {
         MulticlassNms {
-            order: Order { by: By::None, across_batch: false },
+            selection: Selection {
+                order: Order { by: By::None, across_batch: false },
+                score_threshold: 0.,
+                nms_top_k: None,
+                keep_top_k: None,
+                background_class: None,
+                extent: Extent::Distance,
+            },
             iou_threshold: 0.5,
-            score_threshold: 0.,
-            nms_top_k: None,
-            keep_top_k: None,
-            background_class: None,
-            extent: Extent::Distance,
             nms_eta: 1.,
             count: SymbolScope::default().sym("count"),
         }

@@ -1,6 +1,6 @@
 //! The prior boxes of PriorBoxClustered-1.
 
-use super::prior_boxes::{Cell, Grid, Prior};
+use super::prior_box::{Cell, Grid, Prior};
 
 /// The attributes of PriorBoxClustered.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_inputs;
 
-use super::prior_box::PriorBox;
+use super::prior_box::{Grid, PriorBox};
 use super::prior_box_clustered::PriorBoxClustered;
 use super::{check_boxes, impl_op, integers, set_symbols};
 
@@ -31,42 +31,6 @@ impl Eq for PriorBoxes {}
 pub(crate) enum Layout {
     PriorBox(PriorBox),
     Clustered(PriorBoxClustered),
-}
-
-/// The boxes of all cells, in pixels of the image.
-pub(crate) struct Grid {
-    pub cell: Cell,
-    pub priors: Vec<Prior>,
-}
-
-/// The size of a cell, and where its center is, in units of its size.
-pub(crate) struct Cell {
-    pub height: f32,
-    pub width: f32,
-    pub offset: f32,
-}
-
-/// A box, relative to the center of its cell.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Prior {
-    pub x: f32,
-    pub y: f32,
-    pub half_width: f32,
-    pub half_height: f32,
-    /// Whether it ends where the image ends, even without `clip`.
-    pub in_image: bool,
-}
-
-impl Prior {
-    /// A box around the center with the area of a square, and an aspect ratio.
-    pub fn of(size: f32, ratio: f32) -> Prior {
-        let ratio = ratio.sqrt();
-        Prior {
-            half_width: size * 0.5 * ratio,
-            half_height: size * 0.5 / ratio,
-            ..Prior::default()
-        }
-    }
 }
 
 impl PriorBoxes {

@@ -143,7 +143,6 @@ impl PsroiPooling {
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, regions] = expect_inputs("PSROIPooling", ["data", "regions"], inputs)?;
-        let of_region = [self.output_dim, self.group_size, self.group_size];
-        pooled_shape("PSROIPooling", data, regions, of_region.map(|size| size.to_dim()))
+        pooled_shape("PSROIPooling", data, regions, Some(self.output_dim), [self.group_size; 2])
     }
 }

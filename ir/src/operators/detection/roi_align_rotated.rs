@@ -1,7 +1,7 @@
 use tract_core::internal::*;
-use tract_openvino_kernels::checks::{expect_inputs, volume};
+use tract_openvino_kernels::checks::expect_inputs;
 
-use super::feature_map::{Between, FeatureMap, pooled, pooled_shape, regions};
+use super::feature_map::{Between, FeatureMap, check_samples, pooled, pooled_shape, regions};
 use super::{impl_op, integers};
 use crate::limits::{MAX_SAMPLES, MAX_STATED_SAMPLES};
 
@@ -108,14 +108,7 @@ impl EvalOp for RoiAlignRotated {
             images.len()
         );
         let shape = [regions.len(), map.channels, self.pooled[0], self.pooled[1]];
-        let of_part = [self.sampling_ratio; 2];
-        let samples = volume(&[&shape[..], &of_part].concat());
-        ensure!(
-            shape.contains(&0)
-                || samples.is_some_and(|samples| samples as u64 <= MAX_STATED_SAMPLES),
-            "ROIAlignRotated: an output of shape {shape:?} with {of_part:?} samples for each element needs more than \
-             {MAX_STATED_SAMPLES} samples"
-        );
+        check_samples("ROIAlignRotated", shape, self.sampling_ratio)?;
         let output = pooled("ROIAlignRotated", &data, shape, |output| {
             for (region, image) in regions.into_iter().zip(images) {
                 let image = map.image("ROIAlignRotated", image as f32)?;
@@ -138,9 +131,7 @@ impl TypedOp for RoiAlignRotated {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, regions, _] =
             expect_inputs("ROIAlignRotated", ["data", "rois", "batch_indices"], inputs)?;
-        let [height, width] = self.pooled.map(|size| size.to_dim());
-        let of_region = [data.shape[1].clone(), height, width];
-        pooled_shape("ROIAlignRotated", data, regions, of_region)
+        pooled_shape("ROIAlignRotated", data, regions, None, self.pooled)
     }
 
     as_op!();

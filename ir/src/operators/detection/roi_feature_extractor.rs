@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
 
-use super::feature_map::{FeatureMap, pooled, pooled_shape};
+use super::feature_map::{FeatureMap, check_samples, pooled, pooled_shape};
 use super::roi_align::RoiAlign;
 use super::{floats, impl_plain_op};
 
@@ -52,7 +52,7 @@ impl RoiFeatureExtractor {
         );
         let regions = floats(&inputs[0])?;
         let shape = [count, channels, self.align.pooled[0], self.align.pooled[1]];
-        self.align.check_samples(shape)?;
+        check_samples(name, shape, self.align.sampling_ratio)?;
         let of_region: usize = shape[1..].iter().product();
         let output = pooled(name, &inputs[1], shape, |output| {
             for (number, region) in regions.chunks_exact(4).enumerate() {
@@ -72,9 +72,7 @@ impl RoiFeatureExtractor {
         // The regions, and a feature map for each level.
         let count = 1 + self.pyramid_scales.len().max(1);
         expect_input_count("ROIFeatureExtractor", inputs.len(), count..=count)?;
-        let [height, width] = self.align.pooled.map(|size| size.to_dim());
-        let of_region = [inputs[1].shape[1].clone(), height, width];
-        pooled_shape("ROIFeatureExtractor", inputs[1], inputs[0], of_region)
+        pooled_shape("ROIFeatureExtractor", inputs[1], inputs[0], None, self.align.pooled)
     }
 }
 

@@ -122,9 +122,7 @@ impl RoiPooling {
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, regions] = expect_inputs("ROIPooling", ["data", "regions"], inputs)?;
-        let [height, width] = self.output_roi.map(|size| size.to_dim());
-        let of_region = [data.shape[1].clone(), height, width];
-        pooled_shape("ROIPooling", data, regions, of_region)
+        pooled_shape("ROIPooling", data, regions, None, self.output_roi)
     }
 }
 

@@ -1,9 +1,22 @@
-//! The outputs of MulticlassNms and MatrixNms: the boxes that are selected in some images.
+//! What MulticlassNms and MatrixNms have in common: the boxes that are selected in some images, and the outputs.
 
 use tract_core::internal::*;
 
-use super::boxes::{Corners, descending, keep_greatest};
-use super::check_volume;
+use super::boxes::{Corners, Extent, corners, descending, keep_greatest};
+use super::{check_volume, floats};
+
+/// The attributes of both.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Selection {
+    pub order: Order,
+    pub score_threshold: f32,
+    /// The most candidates of a class.
+    pub nms_top_k: Option<usize>,
+    /// The most boxes of an image.
+    pub keep_top_k: Option<usize>,
+    pub background_class: Option<usize>,
+    pub extent: Extent,
+}
 
 /// A box that is selected.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,12 +55,57 @@ pub(super) fn candidates(
     candidates
 }
 
-/// Orders the boxes of an image by score, and takes the first ones.
-pub(super) fn keep(selected: &mut Vec<Selected>, most: Option<usize>) {
-    selected.sort_by(|a, b| {
-        descending(a.score, b.score).then((a.class, a.index).cmp(&(b.class, b.index)))
-    });
-    selected.truncate(most.unwrap_or(usize::MAX));
+impl Selection {
+    /// The boxes of an image that are taken, those of the greatest scores first. `select` gives those of a class, of its boxes and
+    /// scores: their numbers, and what their scores become.
+    pub(super) fn of_image<'a>(
+        &self,
+        image: usize,
+        classes: impl Iterator<Item = (&'a [Corners], &'a [f32])>,
+        select: impl Fn(&[Corners], &[f32]) -> Vec<(usize, f32)>,
+    ) -> Vec<Selected> {
+        let mut selected = vec![];
+        for (class, (boxes, scores)) in classes.enumerate() {
+            if self.background_class != Some(class) {
+                selected.extend(select(boxes, scores).into_iter().map(|(index, score)| Selected {
+                    score,
+                    image,
+                    class,
+                    index,
+                    corners: boxes[index],
+                }));
+            }
+        }
+        selected.sort_by(|a: &Selected, b| {
+            descending(a.score, b.score).then((a.class, a.index).cmp(&(b.class, b.index)))
+        });
+        selected.truncate(self.keep_top_k.unwrap_or(usize::MAX));
+        selected
+    }
+
+    /// The three outputs where all classes have the boxes of their image.
+    pub(super) fn shared(
+        &self,
+        operator: &str,
+        boxes: &Tensor,
+        scores: &Tensor,
+        select: impl Fn(&[Corners], &[f32]) -> Vec<(usize, f32)>,
+    ) -> TractResult<TVec<TValue>> {
+        let [images, classes, count] = scores.shape()[..] else { bail!("scores have rank 3") };
+        if boxes.len() == 0 || scores.len() == 0 {
+            return nothing(operator, images);
+        }
+        let (boxes, scores) = (floats(boxes)?, floats(scores)?);
+        let boxes: Vec<Corners> = corners(&boxes).collect();
+        let mut selected = vec![];
+        for image in 0..images {
+            let boxes = &boxes[image * count..][..count];
+            let scores = &scores[image * classes * count..][..classes * count];
+            let classes = scores.chunks_exact(count).map(|scores| (boxes, scores));
+            selected.extend(self.of_image(image, classes, &select));
+        }
+        self.order.outputs(selected, images, |it| it.image * count + it.index)
+    }
 }
 
 impl Order {
@@ -90,7 +148,7 @@ impl Order {
 }
 
 /// The three outputs without boxes or classes, of which there may be any number of images all the same.
-pub(super) fn nothing(operator: &str, images: usize) -> TractResult<TVec<TValue>> {
+fn nothing(operator: &str, images: usize) -> TractResult<TVec<TValue>> {
     check_volume(operator, DatumType::I64, &[images])?;
     Ok(tvec!(
         Tensor::zero::<f32>(&[0, 6])?.into_tvalue(),

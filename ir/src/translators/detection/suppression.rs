@@ -7,7 +7,7 @@ use crate::operators::detection::boxes::Extent;
 use crate::operators::detection::matrix_nms::MatrixNms;
 use crate::operators::detection::multiclass_nms::MulticlassNms;
 use crate::operators::detection::non_max_suppression::{Encoding, NonMaxSuppression};
-use crate::operators::detection::selection::{By, Order};
+use crate::operators::detection::selection::{By, Order, Selection};
 
 /// Notes that boxes and scores are of the same batches and boxes.
 fn equal_boxes(ctx: &mut LayerContext, coordinates: usize) -> TractResult<()> {
@@ -75,47 +75,31 @@ fn suppressed(ctx: &mut LayerContext, encoding: Encoding) -> TractResult<TVec<Ou
     ))
 }
 
-/// What MulticlassNms and MatrixNms have in common.
-struct Attributes {
-    order: Order,
-    index_type: DatumType,
-    score_threshold: f32,
-    nms_top_k: Option<usize>,
-    keep_top_k: Option<usize>,
-    background_class: Option<usize>,
-    extent: Extent,
-}
-
-impl Attributes {
-    fn new(ctx: &LayerContext) -> TractResult<Attributes> {
-        let orders = [("classid", By::ClassId), ("score", By::Score), ("none", By::None)];
-        // -1 stands for none.
-        let limit = |name| {
-            let number: i64 = ctx.attribute_or(name, -1)?;
-            TractResult::Ok(usize::try_from(number).ok())
-        };
-        let normalized = ctx.attribute_or("normalized", true)?;
-        Ok(Attributes {
-            order: Order {
-                by: ctx.attribute_among("sort_result_type", &orders, Some(By::None))?,
-                across_batch: ctx.attribute_or("sort_result_across_batch", false)?,
-            },
-            index_type: ctx.index_type("output_type", DatumType::I64)?,
-            score_threshold: ctx.attribute_or("score_threshold", 0.)?,
-            nms_top_k: limit("nms_top_k")?,
-            keep_top_k: limit("keep_top_k")?,
-            background_class: limit("background_class")?,
-            extent: if normalized { Extent::Distance } else { Extent::Pixels },
-        })
-    }
+/// The attributes that MulticlassNms and MatrixNms have in common.
+fn selection(ctx: &LayerContext) -> TractResult<Selection> {
+    let orders = [("classid", By::ClassId), ("score", By::Score), ("none", By::None)];
+    // -1 stands for none.
+    let limit = |name| {
+        let number: i64 = ctx.attribute_or(name, -1)?;
+        TractResult::Ok(usize::try_from(number).ok())
+    };
+    let normalized = ctx.attribute_or("normalized", true)?;
+    Ok(Selection {
+        order: Order {
+            by: ctx.attribute_among("sort_result_type", &orders, Some(By::None))?,
+            across_batch: ctx.attribute_or("sort_result_across_batch", false)?,
+        },
+        score_threshold: ctx.attribute_or("score_threshold", 0.)?,
+        nms_top_k: limit("nms_top_k")?,
+        keep_top_k: limit("keep_top_k")?,
+        background_class: limit("background_class")?,
+        extent: if normalized { Extent::Distance } else { Extent::Pixels },
+    })
 }
 
 /// Wires an operator with the outputs selected_outputs, selected_indices and selected_num.
-fn select(
-    ctx: &mut LayerContext,
-    op: impl TypedOp,
-    index_type: DatumType,
-) -> TractResult<TVec<OutletId>> {
+fn select(ctx: &mut LayerContext, op: impl TypedOp) -> TractResult<TVec<OutletId>> {
+    let index_type = ctx.index_type("output_type", DatumType::I64)?;
     let inputs = ctx.all_inputs()?;
     let dt = ctx.datum_type(0)?;
     let op: Box<dyn TypedOp> = Box::new(op);
@@ -143,19 +127,13 @@ pub(super) fn multiclass_nms(ctx: &mut LayerContext) -> TractResult<TVec<OutletI
     } else {
         equal_boxes(ctx, 4)?;
     }
-    let attributes = Attributes::new(ctx)?;
     let op = MulticlassNms {
-        order: attributes.order,
+        selection: selection(ctx)?,
         iou_threshold: ctx.attribute_or("iou_threshold", 0.)?,
-        score_threshold: attributes.score_threshold,
-        nms_top_k: attributes.nms_top_k,
-        keep_top_k: attributes.keep_top_k,
-        background_class: attributes.background_class,
-        extent: attributes.extent,
         nms_eta: ctx.attribute_or("nms_eta", 1.)?,
         count: ctx.size_at_run_time("boxes")?,
     };
-    select(ctx, op, attributes.index_type)
+    select(ctx, op)
 }
 
 /// **MatrixNms-8**: of each image and class, the boxes with the greatest scores, which become less for boxes
@@ -165,24 +143,18 @@ pub(super) fn matrix_nms(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
     ctx.expect_floats(0, "boxes")?;
     ctx.expect_floats(1, "scores")?;
     equal_boxes(ctx, 4)?;
-    let attributes = Attributes::new(ctx)?;
+    let mut selection = selection(ctx)?;
     let functions = [("linear", false), ("gaussian", true)];
     let gaussian = ctx.attribute_among("decay_function", &functions, Some(false))?;
     let sigma = ctx.attribute_or("gaussian_sigma", 2.)?;
-    let mut order = attributes.order;
-    if !order.across_batch {
-        order.by = By::Score;
+    if !selection.order.across_batch {
+        selection.order.by = By::Score;
     }
     let op = MatrixNms {
-        order,
-        score_threshold: attributes.score_threshold,
+        selection,
         post_threshold: ctx.attribute_or("post_threshold", 0.)?,
-        nms_top_k: attributes.nms_top_k,
-        keep_top_k: attributes.keep_top_k,
-        background_class: attributes.background_class,
-        extent: attributes.extent,
         gaussian_sigma: gaussian.then_some(sigma),
         count: ctx.size_at_run_time("boxes")?,
     };
-    select(ctx, op, attributes.index_type)
+    select(ctx, op)
 }
