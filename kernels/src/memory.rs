@@ -274,6 +274,7 @@ pub(crate) fn new_output(operator: &str, dt: DatumType, shape: &[usize]) -> Trac
 }
 
 /// Writes bytes that the program does not know to memory: what is there. It costs nothing, and reading the memory is defined after it.
+/// Where there is no such assembly, and under Miri, which knows none, it writes zeros.
 ///
 /// # Safety
 ///
