@@ -22,7 +22,7 @@ const WIDTH: usize = WORD_CODES * LANES;
 
 /// A block of a row of data: the digits of its numbers, the highest ones first; the scales of its words; and the sums of their
 /// integers.
-type DigitBlock = [[f32; LANES]; 5];
+type ByteBlock = [[f32; LANES]; 5];
 
 /// Rows of data as digits, for codes of 8 bits.
 pub(super) type ByteDigits = DigitRows<Avx512Vnni, ByteLayout>;
@@ -36,7 +36,7 @@ impl ByteDigits {
     }
 
     #[inline(always)]
-    fn blocks(&self, row: usize) -> &[DigitBlock] {
+    fn blocks(&self, row: usize) -> &[ByteBlock] {
         self.row(row).as_chunks().0.as_chunks().0
     }
 }
@@ -51,7 +51,7 @@ pub(super) struct ByteLayout {
 
 impl DigitLayout<Avx512Vnni> for ByteLayout {
     fn stride(self) -> usize {
-        self.blocks * size_of::<DigitBlock>() / size_of::<f32>()
+        self.blocks * size_of::<ByteBlock>() / size_of::<f32>()
     }
 
     #[inline(always)]
@@ -59,7 +59,7 @@ impl DigitLayout<Avx512Vnni> for ByteLayout {
         let blocks = place.as_chunks_mut().0.as_chunks_mut().0;
         let mut can_split = true;
         for (numbers, block) in row.chunks(WIDTH).zip(blocks) {
-            can_split &= self.split(lanes, &padded(numbers), block);
+            can_split &= self.write_block(lanes, &padded(numbers), block);
         }
         can_split
     }
@@ -68,7 +68,7 @@ impl DigitLayout<Avx512Vnni> for ByteLayout {
 impl ByteLayout {
     /// Whether the numbers could be split.
     #[inline(always)]
-    fn split(self, lanes: Avx512Vnni, numbers: &[f32; WIDTH], block: &mut DigitBlock) -> bool {
+    fn write_block(self, lanes: Avx512Vnni, numbers: &[f32; WIDTH], block: &mut ByteBlock) -> bool {
         // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`; what is written has the size of a vector of 128
         // bits.
         unsafe {
@@ -108,17 +108,17 @@ impl On<Avx512Vnni> for FewTokensTask<'_, '_, ByteDigits> {
     #[inline(always)]
     fn run(mut self, lanes: Avx512Vnni) {
         match (self.matrix.format.is_signed(), self.parameters.zero_points.is_empty()) {
-            (true, true) => self.multiply::<true, false>(lanes),
-            (true, false) => self.multiply::<true, true>(lanes),
-            (false, true) => self.multiply::<false, false>(lanes),
-            (false, false) => self.multiply::<false, true>(lanes),
+            (true, true) => self.of_all_tokens::<true, false>(lanes),
+            (true, false) => self.of_all_tokens::<true, true>(lanes),
+            (false, true) => self.of_all_tokens::<false, false>(lanes),
+            (false, false) => self.of_all_tokens::<false, true>(lanes),
         }
     }
 }
 
 impl FewTokensTask<'_, '_, ByteDigits> {
     #[inline(always)]
-    fn multiply<const SIGNED: bool, const SHIFTED: bool>(&mut self, lanes: Avx512Vnni) {
+    fn of_all_tokens<const SIGNED: bool, const SHIFTED: bool>(&mut self, lanes: Avx512Vnni) {
         for first in (0..self.output.len()).step_by(2) {
             match self.output.len() - first {
                 1 => self.of_tokens::<SIGNED, SHIFTED, 1>(lanes, first),
@@ -157,7 +157,7 @@ impl FewTokensTask<'_, '_, ByteDigits> {
             std::array::from_fn(|row| self.row(first + row).as_chunks());
         let whole = codes[0].0.len();
         let of_blocks = codes.map(|(blocks, _)| &blocks[..whole]);
-        let data: [&[DigitBlock]; TOKENS] =
+        let data: [&[ByteBlock]; TOKENS] =
             std::array::from_fn(|row| self.data.blocks(first_token + row));
         let of_data = data.map(|data| &data[..whole]);
         let mut zero_points = [lanes.splat(0.); ROWS];
@@ -199,7 +199,7 @@ impl FewTokensTask<'_, '_, ByteDigits> {
 fn add<const SIGNED: bool, const SHIFTED: bool, const ROWS: usize, const TOKENS: usize>(
     lanes: Avx512Vnni,
     codes: [&[u8; WIDTH]; ROWS],
-    blocks: [&DigitBlock; TOKENS],
+    blocks: [&ByteBlock; TOKENS],
     zero_points: &[__m512; ROWS],
     totals: &mut [[__m512; TOKENS]; ROWS],
 ) {

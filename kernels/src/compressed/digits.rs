@@ -29,7 +29,7 @@ pub(super) const LANES: usize = 16;
 /// The largest integer: the largest of three digits is 8,355,711, and the scale is rounded.
 pub(super) const MOST_INTEGER: f32 = 8_355_700.;
 
-/// Splits rows of data into digits, which are stored in blocks of neighbours (the tiles of `nibbles`).
+/// Splits rows of data into digits, which are stored in blocks of neighbours.
 pub(super) trait DigitLayout<L>: Copy {
     /// How many floats the blocks of a row have.
     fn stride(self) -> usize;

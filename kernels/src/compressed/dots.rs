@@ -84,13 +84,13 @@ impl OnLanes for SumGroups<'_> {
 impl OnLanes for FewTokensTask<'_, '_, FloatData> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
-        with_format!(self.matrix.format, D => self.of_format::<L, D, N>(lanes));
+        with_format!(self.matrix.format, D => self.of_all_tokens::<L, D, N>(lanes));
     }
 }
 
 impl FewTokensTask<'_, '_, FloatData> {
     #[inline(always)]
-    fn of_format<L: Lanes<N>, D: Decode, const N: usize>(&mut self, lanes: L) {
+    fn of_all_tokens<L: Lanes<N>, D: Decode, const N: usize>(&mut self, lanes: L) {
         for first in (0..self.output.len()).step_by(2) {
             match self.output.len() - first {
                 1 => self.of_tokens::<L, D, N, 1>(lanes, first),

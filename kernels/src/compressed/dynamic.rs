@@ -17,11 +17,9 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 
-use super::CompressedMatrix;
 use super::digits::{LANES, larger};
-use super::matrix::{GroupParameters, LEAST_GROUP};
-use super::product::finish;
-use super::unpack::PANEL_ROWS;
+use super::matrix::{GroupParameters, LEAST_GROUP, PANEL_ROWS};
+use super::{CompressedMatrix, finish};
 use crate::cost;
 use crate::isa::{Avx512Vnni, Isa, Lanes, On, first_words, padded};
 use crate::memory::{Scratch, prefetch};
@@ -124,45 +122,35 @@ impl On<Avx512Vnni> for QuantizeRow<'_> {
         let places = bytes.chunks_exact_mut(STEPS_OF_GROUP);
         let parameters = scales.iter_mut().zip(sums);
         for ((data, place), (scale, sum)) in self.data.chunks(GROUP).zip(places).zip(parameters) {
-            let words = place.as_chunks_mut().0;
-            *self.is_finite &= quantize(lanes, &padded(data), words, is_of_words, scale, sum);
-        }
-    }
-}
-
-/// Makes bytes of a group, if its numbers are finite.
-#[inline(always)]
-fn quantize(
-    lanes: Avx512Vnni,
-    group: &[f32; GROUP],
-    words: &mut [[f32; LANES / CODES_OF_STEP]],
-    is_of_words: bool,
-    scale: &mut f32,
-    sum: &mut f32,
-) -> bool {
-    let group: &[[f32; LANES]] = group.as_chunks().0;
-    // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`; a vector of bytes is as long as four floats.
-    unsafe {
-        let mut largest = lanes.splat(0.);
-        for numbers in group {
-            largest = larger(lanes, largest, lanes.load(numbers));
-        }
-        let largest = f32::from_bits(_mm512_reduce_max_epu32(_mm512_castps_si512(largest)));
-        let of_one = if largest < LEAST_ROUNDED { 0. } else { 127. / largest };
-        let even_first = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
-        let mut sums = _mm512_setzero_si512();
-        for (numbers, place) in group.iter().zip(words) {
-            let integers = _mm512_cvtps_epi32(lanes.mul(lanes.load(numbers), lanes.splat(of_one)));
-            sums = _mm512_add_epi32(sums, integers);
-            let mut bytes = _mm512_cvtepi32_epi8(integers);
-            if is_of_words {
-                bytes = _mm_shuffle_epi8(bytes, even_first);
+            let group: [f32; GROUP] = padded(data);
+            let group: &[[f32; LANES]] = group.as_chunks().0;
+            let words: &mut [[f32; LANES / CODES_OF_STEP]] = place.as_chunks_mut().0;
+            // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`; a vector of bytes is as long as four floats.
+            unsafe {
+                let mut largest = lanes.splat(0.);
+                for numbers in group {
+                    largest = larger(lanes, largest, lanes.load(numbers));
+                }
+                let largest = f32::from_bits(_mm512_reduce_max_epu32(_mm512_castps_si512(largest)));
+                let of_one = if largest < LEAST_ROUNDED { 0. } else { 127. / largest };
+                let even_first =
+                    _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+                let mut sums = _mm512_setzero_si512();
+                for (numbers, place) in group.iter().zip(words) {
+                    let integers =
+                        _mm512_cvtps_epi32(lanes.mul(lanes.load(numbers), lanes.splat(of_one)));
+                    sums = _mm512_add_epi32(sums, integers);
+                    let mut bytes = _mm512_cvtepi32_epi8(integers);
+                    if is_of_words {
+                        bytes = _mm_shuffle_epi8(bytes, even_first);
+                    }
+                    _mm_storeu_si128(place.as_mut_ptr().cast(), bytes);
+                }
+                *scale = largest / 127.;
+                *sum = *scale * _mm512_reduce_add_epi32(sums) as f32;
+                *self.is_finite &= largest.is_finite();
             }
-            _mm_storeu_si128(place.as_mut_ptr().cast(), bytes);
         }
-        *scale = largest / 127.;
-        *sum = *scale * _mm512_reduce_add_epi32(sums) as f32;
-        largest.is_finite()
     }
 }
 

@@ -6,7 +6,6 @@ use tract_core::internal::*;
 
 use super::constant::{DequantizedConst, combine};
 use super::format::Format;
-use super::unpack::PANEL_ROWS;
 use crate::isa::{Instructions, Lanes, OnLanes, padded};
 use crate::memory::StreamPrefetch;
 
@@ -34,6 +33,9 @@ impl PartialEq for CompressedMatrix {
 /// Groups have a multiple of so many codes, or are rows. So on any machine the codes that have one sum, those of a lane or of a vector,
 /// are of one group.
 pub(super) const LEAST_GROUP: usize = 32;
+
+/// The most rows that are unpacked as a panel.
+pub(super) const PANEL_ROWS: usize = 48;
 
 impl CompressedMatrix {
     /// The matrix of so many rows that a constant is, or why it is none.

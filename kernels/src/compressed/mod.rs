@@ -40,8 +40,19 @@ mod unpack;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm;
 
+use crate::isa::Vectors;
+use crate::product::activation::{Activate, Activation};
+
 pub use constant::{DequantizedConst, combine};
 pub use format::Format;
 
 pub(crate) use matrix::CompressedMatrix;
 pub(crate) use product::{Precision, multiply, packed};
+
+/// Writes sums and the bias, and applies the activation.
+fn finish(numbers: &mut [f32], sums: &[f32], bias: &[f32], activation: Activation) {
+    for ((place, sum), bias) in numbers.iter_mut().zip(sums).zip(bias) {
+        *place = sum + bias;
+    }
+    Vectors::detect().run(Activate { numbers, activation });
+}

@@ -5,6 +5,7 @@ use std::ops::Range;
 use tract_core::internal::*;
 
 use super::dots::FloatData;
+use super::finish;
 use super::matrix::{CompressedMatrix, FewTokensTask, GroupParameters};
 use super::unpack::UnpackPanel;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -18,7 +19,7 @@ use crate::isa::Isa;
 use crate::isa::{Avx2, Avx512Vnni, Isa};
 use crate::isa::{Bf16Isa, Instructions};
 use crate::memory::{Aligned, Scratch};
-use crate::product::activation::{Activate, Activation};
+use crate::product::activation::Activation;
 use crate::product::{
     Addend, Bf16Pair, Element, GemmBlock, OperandA, OperandB, Output, PARTS, PackedB, SAME_PLACE,
     STEPS, Share, Shares, Tile, Vectors, convert_panel,
@@ -114,7 +115,7 @@ fn multiply_few(
             let mut output = share.skip_columns(first - columns.start);
             let mut places: TVec<&mut [f32]> =
                 sums[..rows].iter_mut().map(|sums| &mut sums[..part.len()]).collect();
-            prepared.multiply(part.clone(), &mut parameters, &mut places)?;
+            prepared.multiply_rows(part.clone(), &mut parameters, &mut places)?;
             for (row, sums) in places.iter().enumerate() {
                 let numbers = &mut output.row(row)[..part.len()];
                 finish(numbers, sums, &bias[part.clone()], activation);
@@ -122,14 +123,6 @@ fn multiply_few(
         }
         Ok(())
     })
-}
-
-/// Writes sums and the bias, and applies the activation.
-pub(super) fn finish(numbers: &mut [f32], sums: &[f32], bias: &[f32], activation: Activation) {
-    for ((place, sum), bias) in numbers.iter_mut().zip(sums).zip(bias) {
-        *place = sum + bias;
-    }
-    Vectors::detect().run(Activate { numbers, activation });
 }
 
 /// Few rows of data, as their products with a matrix need them.
@@ -193,7 +186,7 @@ impl PreparedTokens<'_> {
     }
 
     /// The products with some rows of the matrix. `parameters` is room for the scales and zero points of these.
-    fn multiply(
+    fn multiply_rows(
         &self,
         rows: Range<usize>,
         parameters: &mut GroupParameters,
@@ -204,11 +197,11 @@ impl PreparedTokens<'_> {
         match data {
             #[cfg(target_arch = "x86_64")]
             PreparedData::Nibbles512(data) => {
-                data.multiply(matrix, rows, bytes, &mut parameters.copies, output)?;
+                data.run_task(matrix, rows, bytes, &mut parameters.copies, output)?;
             }
             #[cfg(target_arch = "x86_64")]
             PreparedData::Nibbles256(data) => {
-                data.multiply(matrix, rows, bytes, &mut parameters.copies, output)?;
+                data.run_task(matrix, rows, bytes, &mut parameters.copies, output)?;
             }
             #[cfg(target_arch = "x86_64")]
             PreparedData::Bytes512(data) => {

@@ -387,8 +387,8 @@ fn rows_of_one_group() {
     check_shapes([Format::I8, Format::U8], &groups, false);
 }
 
-/// Codes of 4 bits: tiles of four vectors and of one, whole and not; groups that are as long as a lane of 128 bits, longer, and not a
-/// multiple of a tile.
+/// Codes of 4 bits: blocks of four vectors and of one, whole and not; groups that are as long as a lane of 128 bits, longer, and not a
+/// multiple of a block.
 #[test]
 fn rows_of_four_bits() {
     let groups =

@@ -3,13 +3,10 @@
 use std::ops::Range;
 
 use super::format::{Decode, with_format};
-use super::matrix::{CompressedMatrix, GroupParameters};
+use super::matrix::{CompressedMatrix, GroupParameters, PANEL_ROWS};
 use crate::isa::{Lanes, OnLanes, first_words};
 use crate::memory::prefetch;
 use crate::product::STEPS;
-
-/// The most rows that a panel has.
-pub(super) const PANEL_ROWS: usize = 48;
 
 /// Makes a panel of operand `B` of some rows of a matrix: for each of some steps, a number for each row.
 pub(super) struct UnpackPanel<'a> {

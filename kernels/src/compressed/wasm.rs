@@ -93,17 +93,17 @@ impl On<Simd128> for FewTokensTask<'_, '_, CodeDigits> {
     #[inline(always)]
     fn run(mut self, _: Simd128) {
         match (self.matrix.format.bits(), self.matrix.format.is_signed()) {
-            (4, true) => self.multiply::<4, true>(),
-            (4, false) => self.multiply::<4, false>(),
-            (_, true) => self.multiply::<8, true>(),
-            (_, false) => self.multiply::<8, false>(),
+            (4, true) => self.of_all_tokens::<4, true>(),
+            (4, false) => self.of_all_tokens::<4, false>(),
+            (_, true) => self.of_all_tokens::<8, true>(),
+            (_, false) => self.of_all_tokens::<8, false>(),
         }
     }
 }
 
 impl FewTokensTask<'_, '_, CodeDigits> {
     #[inline(always)]
-    fn multiply<const BITS: usize, const SIGNED: bool>(&mut self) {
+    fn of_all_tokens<const BITS: usize, const SIGNED: bool>(&mut self) {
         let count = self.output[0].len();
         for data in 0..self.output.len() {
             for row in (0..count / 2 * 2).step_by(2) {

@@ -27,10 +27,10 @@ impl NibbleLanes<LANES> for Avx2 {
     const IN_PAIRS: bool = false;
 
     #[inline(always)]
-    fn split<const V: usize, const CORRECTIONS: usize>(
+    fn write_block<const V: usize, const CORRECTIONS: usize>(
         self,
         numbers: &mut [__m256],
-        tile: &mut DigitTile<LANES, V, CORRECTIONS>,
+        block: &mut NibbleBlock<LANES, V, CORRECTIONS>,
     ) -> bool {
         // SAFETY: the machine has the instructions, as there is a value of `Avx2`.
         unsafe {
@@ -61,13 +61,13 @@ impl NibbleLanes<LANES> for Avx2 {
                 for parity in 0..2 {
                     for digit in 0..3 {
                         let digits = _mm256_castsi256_ps(digits[parity][digit]);
-                        self.store(&mut tile.digits[parity][vector][digit], digits);
+                        self.store(&mut block.digits[parity][vector][digit], digits);
                     }
                 }
             }
-            self.store(&mut tile.scale, scale);
-            self.store(&mut tile.sum, _mm256_cvtepi32_ps(sum));
-            if let [correction] = &mut tile.corrections[..] {
+            self.store(&mut block.scale, scale);
+            self.store(&mut block.sum, _mm256_cvtepi32_ps(sum));
+            if let [correction] = &mut block.corrections[..] {
                 self.store(correction, _mm256_castsi256_ps(_mm256_slli_epi32::<3>(sum)));
             }
             can_split
@@ -75,7 +75,7 @@ impl NibbleLanes<LANES> for Avx2 {
     }
 
     #[inline(always)]
-    fn transpose_tile(self, words: [__m256i; FOUR]) -> [__m256i; FOUR] {
+    fn transpose_block(self, words: [__m256i; FOUR]) -> [__m256i; FOUR] {
         // SAFETY: the machine has the instructions, as there is a value of `Avx2`.
         unsafe { transpose_halves(words) }
     }
@@ -87,7 +87,7 @@ impl NibbleLanes<LANES> for Avx2 {
 
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn add_tile<
+    fn add_block<
         const SHIFTED: bool,
         const ROWS: usize,
         const TOKENS: usize,
@@ -96,9 +96,9 @@ impl NibbleLanes<LANES> for Avx2 {
     >(
         self,
         words: [[__m256i; V]; ROWS],
-        data: [&DigitTile<LANES, V, CORRECTIONS>; TOKENS],
+        data: [&NibbleBlock<LANES, V, CORRECTIONS>; TOKENS],
         [scales, zero_points]: [[__m256; ROWS]; 2],
-        asks: TilePrefetch<ROWS>,
+        asks: BlockPrefetch<ROWS>,
         totals: &mut [[__m256; TOKENS]; ROWS],
     ) {
         // SAFETY: the machine has the instructions, as there is a value of `Avx2`.

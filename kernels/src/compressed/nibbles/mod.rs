@@ -1,14 +1,14 @@
 //! Few rows of data, and codes of four bits, on AVX2 or AVX-512 with VNNI: the data has [digits](super::digits).
 //!
-//! A vector has words of eight codes. Four vectors of a row are a tile, in which each 32 neighbours are four words, 128 bits of a vector.
-//! The words of the tile change places, as in a matrix that is transposed: a lane of the four vectors then has four words that were
+//! A vector has words of eight codes. Four vectors of a row are a block, in which each 32 neighbours are four words, 128 bits of a vector.
+//! The words of the block change places, as in a matrix that is transposed: a lane of the four vectors then has four words that were
 //! neighbours. So 32 codes have one sum for each digit. They are of one group, and what is done for sums, above all with the scales of groups,
-//! is done for a quarter of the vectors. What is left of a row is tiles of one vector, each lane of which has the sums of a word.
+//! is done for a quarter of the vectors. What is left of a row is blocks of one vector, each lane of which has the sums of a word.
 //!
 //! * `vnni.rs` multiplies vectors of 512 bits;
 //! * `avx2.rs` multiplies those of 256 bits, which have other digits. Processors with AVX-VNNI or AVX-512 without VNNI use it, too.
 
-// The data of tiles is floats, and words are any bytes.
+// The data of blocks is floats, and words are any bytes.
 #![allow(unsafe_code)]
 
 mod avx2;
@@ -30,13 +30,13 @@ const CODES: usize = 8;
 /// The words of a vector.
 type WordVector<const N: usize> = [[u8; 4]; N];
 
-/// The vectors of a tile that is transposed, and of one that is not.
+/// The vectors of a block that is transposed, and of one that is not.
 const FOUR: usize = 4;
 const ONE: usize = 1;
 
-/// The data of a tile of `V` vectors, for each lane. Digits and integers are the bits of floats.
+/// The data of a block of `V` vectors, for each lane. Digits and integers are the bits of floats.
 #[repr(C)]
-pub(super) struct DigitTile<const N: usize, const V: usize, const CORRECTIONS: usize> {
+pub(super) struct NibbleBlock<const N: usize, const V: usize, const CORRECTIONS: usize> {
     /// For each vector of words three digits, the highest one first: of what codes of even places meet, and of what the others meet (on
     /// AVX2) or whole bytes (on AVX-512, see `vnni.rs`).
     digits: [[[[f32; N]; 3]; V]; 2],
@@ -49,20 +49,20 @@ pub(super) struct DigitTile<const N: usize, const V: usize, const CORRECTIONS: u
     corrections: [[f32; N]; CORRECTIONS],
 }
 
-impl<const N: usize, const V: usize, const CORRECTIONS: usize> DigitTile<N, V, CORRECTIONS> {
+impl<const N: usize, const V: usize, const CORRECTIONS: usize> NibbleBlock<N, V, CORRECTIONS> {
     /// How many floats it is.
     const LEN: usize = size_of::<Self>() / size_of::<f32>();
 
-    /// The tiles of a part of a row.
+    /// The blocks of a part of a row.
     #[inline(always)]
-    fn tiles(floats: &[f32]) -> &[Self] {
-        // SAFETY: a tile is nothing but floats.
+    fn of_floats(floats: &[f32]) -> &[Self] {
+        // SAFETY: a block is nothing but floats.
         unsafe { floats.align_to().1 }
     }
 
-    /// The tiles of a part of a row, to be written.
+    /// The blocks of a part of a row, to be written.
     #[inline(always)]
-    fn tiles_mut(floats: &mut [f32]) -> &mut [Self] {
+    fn of_floats_mut(floats: &mut [f32]) -> &mut [Self] {
         // SAFETY: as above.
         unsafe { floats.align_to_mut().1 }
     }
@@ -70,11 +70,11 @@ impl<const N: usize, const V: usize, const CORRECTIONS: usize> DigitTile<N, V, C
 
 const _: () = assert!(LEAST_GROUP.is_multiple_of(FOUR * CODES), "a lane has codes of one group");
 
-/// The tiles of four vectors of a row, and those of one.
-type DigitTiles<'a, const N: usize, const CORRECTIONS: usize> =
-    (&'a [DigitTile<N, FOUR, CORRECTIONS>], &'a [DigitTile<N, ONE, CORRECTIONS>]);
+/// The blocks of four vectors of a row, and those of one.
+type NibbleBlocks<'a, const N: usize, const CORRECTIONS: usize> =
+    (&'a [NibbleBlock<N, FOUR, CORRECTIONS>], &'a [NibbleBlock<N, ONE, CORRECTIONS>]);
 
-/// Where a tile of so many vectors has its first numbers of each lane.
+/// Where a block of so many vectors has its first numbers of each lane.
 const fn places_of_lanes<const N: usize>(vectors: usize) -> [usize; N] {
     let mut places = [0; N];
     let mut lane = 0;
@@ -83,7 +83,7 @@ const fn places_of_lanes<const N: usize>(vectors: usize) -> [usize; N] {
         places[lane] = match vectors {
             FOUR => lane % 4 * CODES * N + lane / 4 * 4 * CODES,
             ONE => lane * CODES,
-            _ => panic!("a tile has one vector or four"),
+            _ => panic!("a block has one vector or four"),
         };
         lane += 1;
     }
@@ -94,8 +94,8 @@ const fn places_of_lanes<const N: usize>(vectors: usize) -> [usize; N] {
 /// lies there is not the next row: finding that would cost short rows more than it gives long ones.
 const NEXT: usize = 512;
 
-/// What may be prefetched with a tile: codes that are far ahead, and those of each row that come next, for the first-level cache.
-pub(super) struct TilePrefetch<'a, const ROWS: usize> {
+/// What may be prefetched with a block: codes that are far ahead, and those of each row that come next, for the first-level cache.
+pub(super) struct BlockPrefetch<'a, const ROWS: usize> {
     ahead: &'a mut StreamPrefetch,
     next: [*const u8; ROWS],
 }
@@ -105,22 +105,22 @@ pub(super) trait NibbleLanes<const N: usize>: Lanes<N> {
     /// Whether two rows of the matrix are multiplied at once.
     const IN_PAIRS: bool;
 
-    /// Writes the data of a tile. `numbers` has, for each code of a lane, what the code of each lane meets. Whether all have digits.
-    fn split<const V: usize, const CORRECTIONS: usize>(
+    /// Writes the data of a block. `numbers` has, for each code of a lane, what the code of each lane meets. Whether all have digits.
+    fn write_block<const V: usize, const CORRECTIONS: usize>(
         self,
         numbers: &mut [Self::Floats],
-        tile: &mut DigitTile<N, V, CORRECTIONS>,
+        block: &mut NibbleBlock<N, V, CORRECTIONS>,
     ) -> bool;
 
-    /// The vectors of a tile, transposed.
-    fn transpose_tile(self, words: [Self::Words; FOUR]) -> [Self::Words; FOUR];
+    /// The vectors of a block, transposed.
+    fn transpose_block(self, words: [Self::Words; FOUR]) -> [Self::Words; FOUR];
 
     /// The first bytes, with zeros where there are no more.
     fn first_words(self, bytes: &[u8]) -> Self::Words;
 
-    /// Adds the products of a tile of `V` vectors of words of some rows, and of its data. `groups` has the scales of the lanes, and
+    /// Adds the products of a block of `V` vectors of words of some rows, and of its data. `parameters` has the scales of the lanes, and
     /// their zero points, if codes are `SHIFTED` by such.
-    fn add_tile<
+    fn add_block<
         const SHIFTED: bool,
         const ROWS: usize,
         const TOKENS: usize,
@@ -129,15 +129,15 @@ pub(super) trait NibbleLanes<const N: usize>: Lanes<N> {
     >(
         self,
         words: [[Self::Words; V]; ROWS],
-        data: [&DigitTile<N, V, CORRECTIONS>; TOKENS],
-        groups: [[Self::Floats; ROWS]; 2],
-        asks: TilePrefetch<ROWS>,
+        data: [&NibbleBlock<N, V, CORRECTIONS>; TOKENS],
+        parameters: [[Self::Floats; ROWS]; 2],
+        asks: BlockPrefetch<ROWS>,
         totals: &mut [[Self::Floats; TOKENS]; ROWS],
     );
 }
 
-/// How many tiles of four vectors a row has, and how many of one. For signed codes, tiles have `MOST_CORRECTIONS` vectors of
-/// [`DigitTile::corrections`], else none.
+/// How many blocks of four vectors a row has, and how many of one. For signed codes, blocks have `MOST_CORRECTIONS` vectors of
+/// [`NibbleBlock::corrections`], else none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NibbleLayout<const N: usize, const MOST_CORRECTIONS: usize> {
     fours: usize,
@@ -154,28 +154,28 @@ impl<const N: usize, const MOST_CORRECTIONS: usize> NibbleLayout<N, MOST_CORRECT
         NibbleLayout { fours, ones: rest.div_ceil(Self::WIDTH), is_signed }
     }
 
-    /// The first codes of the tiles, each with how many vectors the tile has.
+    /// The first codes of the blocks, each with how many vectors the block has.
     fn begins(self) -> impl Iterator<Item = (usize, usize)> {
-        let ones = (0..self.ones).map(move |tile| ((self.fours * FOUR + tile) * Self::WIDTH, ONE));
-        (0..self.fours).map(|tile| (tile * FOUR * Self::WIDTH, FOUR)).chain(ones)
+        let ones = (0..self.ones).map(move |it| ((self.fours * FOUR + it) * Self::WIDTH, ONE));
+        (0..self.fours).map(|it| (it * FOUR * Self::WIDTH, FOUR)).chain(ones)
     }
 
-    /// The floats of the data of all tiles of four vectors, and of all tiles of one.
+    /// The floats of the data of all blocks of four vectors, and of all blocks of one.
     fn lens<const CORRECTIONS: usize>(self) -> [usize; 2] {
         [
-            self.fours * DigitTile::<N, FOUR, CORRECTIONS>::LEN,
-            self.ones * DigitTile::<N, ONE, CORRECTIONS>::LEN,
+            self.fours * NibbleBlock::<N, FOUR, CORRECTIONS>::LEN,
+            self.ones * NibbleBlock::<N, ONE, CORRECTIONS>::LEN,
         ]
     }
 
     #[inline(always)]
-    fn tiles<const CORRECTIONS: usize>(self, row: &[f32]) -> DigitTiles<'_, N, CORRECTIONS> {
+    fn blocks<const CORRECTIONS: usize>(self, row: &[f32]) -> NibbleBlocks<'_, N, CORRECTIONS> {
         let (of_fours, of_ones) = row.split_at(self.lens::<CORRECTIONS>()[0]);
-        (DigitTile::tiles(of_fours), DigitTile::tiles(of_ones))
+        (NibbleBlock::of_floats(of_fours), NibbleBlock::of_floats(of_ones))
     }
 
     #[inline(always)]
-    fn split<L: NibbleLanes<N>, const CORRECTIONS: usize>(
+    fn write_blocks<L: NibbleLanes<N>, const CORRECTIONS: usize>(
         self,
         lanes: L,
         row: &[f32],
@@ -185,17 +185,15 @@ impl<const N: usize, const MOST_CORRECTIONS: usize> NibbleLayout<N, MOST_CORRECT
         let (fours, rest) = row.split_at(self.fours * FOUR * Self::WIDTH);
         let fours: &[[[[f32; CODES]; N]; FOUR]] = fours.as_chunks().0.as_chunks().0.as_chunks().0;
         let mut can_split = true;
-        for (numbers, tile) in
-            fours.iter().zip(DigitTile::<N, FOUR, CORRECTIONS>::tiles_mut(of_fours))
-        {
+        for (numbers, block) in fours.iter().zip(NibbleBlock::of_floats_mut(of_fours)) {
             let numbers = numbers.as_flattened().as_flattened();
             let mut of_lanes = numbers_of_lanes::<L, N, FOUR>(lanes, numbers);
-            can_split &= lanes.split(&mut of_lanes, tile);
+            can_split &= lanes.write_block::<FOUR, CORRECTIONS>(&mut of_lanes, block);
         }
         let ones = rest.chunks(Self::WIDTH);
-        for (numbers, tile) in ones.zip(DigitTile::<N, ONE, CORRECTIONS>::tiles_mut(of_ones)) {
+        for (numbers, block) in ones.zip(NibbleBlock::of_floats_mut(of_ones)) {
             let mut of_lanes = numbers_of_lanes::<L, N, ONE>(lanes, numbers);
-            can_split &= lanes.split(&mut of_lanes[..ONE * CODES], tile);
+            can_split &= lanes.write_block::<ONE, CORRECTIONS>(&mut of_lanes[..ONE * CODES], block);
         }
         can_split
     }
@@ -212,13 +210,13 @@ impl<L: NibbleLanes<N>, const N: usize, const MOST_CORRECTIONS: usize> DigitLayo
     #[inline(always)]
     fn split_row(self, lanes: L, row: &[f32], place: &mut [f32]) -> bool {
         match self.is_signed {
-            true => self.split::<L, MOST_CORRECTIONS>(lanes, row, place),
-            false => self.split::<L, 0>(lanes, row, place),
+            true => self.write_blocks::<L, MOST_CORRECTIONS>(lanes, row, place),
+            false => self.write_blocks::<L, 0>(lanes, row, place),
         }
     }
 }
 
-/// For each code of a lane of a tile of `V` vectors, the numbers that it meets in all lanes, with zeros where there are no more.
+/// For each code of a lane of a block of `V` vectors, the numbers that it meets in all lanes, with zeros where there are no more.
 #[inline(always)]
 fn numbers_of_lanes<L: NibbleLanes<N>, const N: usize, const V: usize>(
     lanes: L,
@@ -241,17 +239,17 @@ fn numbers_of_lanes<L: NibbleLanes<N>, const N: usize, const V: usize>(
     of_lanes
 }
 
-/// Rows of data as digits, for codes of four bits, and of which groups the lanes of the tiles are.
+/// Rows of data as digits, for codes of four bits, and of which groups the lanes of the blocks are.
 pub(super) struct NibbleDigits<L, const N: usize, const MOST_CORRECTIONS: usize> {
     pub digits: DigitRows<L, NibbleLayout<N, MOST_CORRECTIONS>>,
-    tiles: Vec<TileGroups>,
-    /// For each lane of a tile, how many groups its group is behind the first one of the tile. Most tiles have the same.
+    groups_of_blocks: Vec<BlockGroups>,
+    /// For each lane of a block, how many groups its group is behind the first one of the block. Most blocks have the same.
     groups_of_lanes: Vec<[u32; N]>,
 }
 
-/// The first group of a tile, and which of [`NibbleDigits::groups_of_lanes`] it has.
+/// The first group of a block, and which of [`NibbleDigits::groups_of_lanes`] it has.
 #[derive(Clone, Copy)]
-struct TileGroups {
+struct BlockGroups {
     /// Of 32 bits: places that are counted from it cannot be too large, and one comparison checks them.
     first: u32,
     groups_of_lanes: usize,
@@ -265,7 +263,7 @@ impl<L: NibbleLanes<N>, const N: usize, const MOST_CORRECTIONS: usize>
         let layout = NibbleLayout::new(matrix.depth, matrix.format.is_signed());
         let digits = DigitRows::new(lanes, layout, data, matrix.depth)?;
         let mut groups_of_lanes: Vec<[u32; N]> = vec![];
-        let tiles = layout.begins().map(|(begin, vectors)| {
+        let groups_of_blocks = layout.begins().map(|(begin, vectors)| {
             let first = matrix.group_of(begin);
             let groups = places_of_lanes(vectors)
                 .map(|place| (matrix.group_of(begin + place) - first) as u32);
@@ -273,15 +271,15 @@ impl<L: NibbleLanes<N>, const N: usize, const MOST_CORRECTIONS: usize>
                 groups_of_lanes.push(groups);
                 groups_of_lanes.len() - 1
             });
-            Some(TileGroups { first: u32::try_from(first).ok()?, groups_of_lanes: number })
+            Some(BlockGroups { first: u32::try_from(first).ok()?, groups_of_lanes: number })
         });
-        let tiles = tiles.collect::<Option<_>>()?;
-        Some(NibbleDigits { digits, tiles, groups_of_lanes })
+        let groups_of_blocks = groups_of_blocks.collect::<Option<_>>()?;
+        Some(NibbleDigits { digits, groups_of_blocks, groups_of_lanes })
     }
 
     /// The products with some rows of the matrix, whose codes these bytes are: for each row of data, a number for each of them. `copies` is
     /// room for their scales and zero points.
-    pub fn multiply<'a>(
+    pub fn run_task<'a>(
         &'a self,
         matrix: &'a CompressedMatrix,
         rows: Range<usize>,
@@ -308,14 +306,14 @@ impl<L: NibbleLanes<N>, const N: usize, const MOST_CORRECTIONS: usize> On<L>
         let are_of_nncf = scales.dt == ParameterType::F16
             && zero_points.is_none_or(|all| all.dt == ParameterType::U8);
         match (self.matrix.format.is_signed(), are_of_nncf, zero_points.is_some()) {
-            (true, true, true) => self.multiply::<MOST_CORRECTIONS, true, true>(lanes),
-            (true, true, false) => self.multiply::<MOST_CORRECTIONS, true, false>(lanes),
-            (true, false, true) => self.multiply::<MOST_CORRECTIONS, false, true>(lanes),
-            (true, false, false) => self.multiply::<MOST_CORRECTIONS, false, false>(lanes),
-            (false, true, true) => self.multiply::<0, true, true>(lanes),
-            (false, true, false) => self.multiply::<0, true, false>(lanes),
-            (false, false, true) => self.multiply::<0, false, true>(lanes),
-            (false, false, false) => self.multiply::<0, false, false>(lanes),
+            (true, true, true) => self.of_all_tokens::<MOST_CORRECTIONS, true, true>(lanes),
+            (true, true, false) => self.of_all_tokens::<MOST_CORRECTIONS, true, false>(lanes),
+            (true, false, true) => self.of_all_tokens::<MOST_CORRECTIONS, false, true>(lanes),
+            (true, false, false) => self.of_all_tokens::<MOST_CORRECTIONS, false, false>(lanes),
+            (false, true, true) => self.of_all_tokens::<0, true, true>(lanes),
+            (false, true, false) => self.of_all_tokens::<0, true, false>(lanes),
+            (false, false, true) => self.of_all_tokens::<0, false, true>(lanes),
+            (false, false, false) => self.of_all_tokens::<0, false, false>(lanes),
         }
     }
 }
@@ -323,9 +321,9 @@ impl<L: NibbleLanes<N>, const N: usize, const MOST_CORRECTIONS: usize> On<L>
 impl<L: NibbleLanes<N>, const N: usize, const MOST_CORRECTIONS: usize>
     NibbleTask<'_, '_, NibbleDigits<L, N, MOST_CORRECTIONS>>
 {
-    /// Scales and zero points `OF_NNCF` have the types of that tool, `F16` and `U8`: to look up their types for each tile takes more time.
+    /// Scales and zero points `OF_NNCF` have the types of that tool, `F16` and `U8`: to look up their types for each block takes more time.
     #[inline(always)]
-    fn multiply<const CORRECTIONS: usize, const OF_NNCF: bool, const SHIFTED: bool>(
+    fn of_all_tokens<const CORRECTIONS: usize, const OF_NNCF: bool, const SHIFTED: bool>(
         &mut self,
         lanes: L,
     ) {
@@ -349,7 +347,7 @@ impl<L: NibbleLanes<N>, const N: usize, const MOST_CORRECTIONS: usize>
         lanes: L,
         first: usize,
     ) {
-        let NibbleDigits { digits, tiles, groups_of_lanes } = self.data;
+        let NibbleDigits { digits, groups_of_blocks, groups_of_lanes } = self.data;
         let (scales, zero_points) = self.parameters;
         let rows: NibbleRows<N, CORRECTIONS, TOKENS> = NibbleRows {
             codes: self.bytes,
@@ -357,9 +355,9 @@ impl<L: NibbleLanes<N>, const N: usize, const MOST_CORRECTIONS: usize>
             // If there are no zero points, nobody reads them.
             parameters: [scales, zero_points.unwrap_or(scales)],
             groups: self.matrix.groups(),
-            tiles: tiles.split_at(digits.layout.fours),
+            groups_of_blocks: groups_of_blocks.split_at(digits.layout.fours),
             groups_of_lanes,
-            data: std::array::from_fn(|token| digits.layout.tiles(digits.row(first + token))),
+            data: std::array::from_fn(|token| digits.layout.blocks(digits.row(first + token))),
         };
         let count = self.output[first].len();
         let in_pairs = if L::IN_PAIRS { count / 2 * 2 } else { 0 };
@@ -388,10 +386,10 @@ struct NibbleRows<'a, const N: usize, const CORRECTIONS: usize, const TOKENS: us
     parameters: [TypedParameters<'a>; 2],
     /// How many a row has.
     groups: usize,
-    /// The tiles of four vectors, and those of one.
-    tiles: (&'a [TileGroups], &'a [TileGroups]),
+    /// The blocks of four vectors, and those of one.
+    groups_of_blocks: (&'a [BlockGroups], &'a [BlockGroups]),
     groups_of_lanes: &'a [[u32; N]],
-    data: [DigitTiles<'a, N, CORRECTIONS>; TOKENS],
+    data: [NibbleBlocks<'a, N, CORRECTIONS>; TOKENS],
 }
 
 impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
@@ -404,7 +402,7 @@ impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
         lanes: L,
         first: usize,
     ) -> [[f32; ROWS]; TOKENS] {
-        let NibbleRows { row_bytes, tiles: (fours, ones), .. } = self;
+        let NibbleRows { row_bytes, groups_of_blocks: (fours, ones), .. } = self;
         let mut wholes = [&[][..]; ROWS];
         let mut rests = [&[][..]; ROWS];
         for row in 0..ROWS {
@@ -425,51 +423,36 @@ impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
         let mut totals = [[lanes.splat(0.); TOKENS]; ROWS];
         let mut ahead =
             StreamPrefetch::behind(self.codes[first * row_bytes..].as_ptr(), ROWS * row_bytes);
-        for tile in 0..fours.len() {
+        for block in 0..fours.len() {
             // A closure would not be compiled for the vectors.
             let mut words = [[zeros; FOUR]; ROWS];
             let mut next = [std::ptr::null(); ROWS];
             for row in 0..ROWS {
-                for (words, vector) in words[row].iter_mut().zip(&wholes[row][tile]) {
+                for (words, vector) in words[row].iter_mut().zip(&wholes[row][block]) {
                     *words = lanes.load_words(vector);
                 }
-                words[row] = lanes.transpose_tile(words[row]);
-                next[row] = wholes[row][tile].as_ptr().cast::<u8>().wrapping_add(NEXT);
+                words[row] = lanes.transpose_block(words[row]);
+                next[row] = wholes[row][block].as_ptr().cast::<u8>().wrapping_add(NEXT);
             }
-            let asks = TilePrefetch { ahead: &mut ahead, next };
-            let data = data_of_fours.map(|data| &data[tile]);
-            let groups = self.parameters_of_lanes::<L, OF_NNCF, SHIFTED, ROWS>(
-                lanes,
-                fours[tile],
-                parameters,
-            );
-            lanes.add_tile::<SHIFTED, ROWS, TOKENS, FOUR, CORRECTIONS>(
-                words,
-                data,
-                groups,
-                asks,
-                &mut totals,
-            );
+            let asks = BlockPrefetch { ahead: &mut ahead, next };
+            let data = data_of_fours.map(|data| &data[block]);
+            let of_lanes =
+                self.parameters_of_lanes::<_, OF_NNCF, SHIFTED, _>(lanes, fours[block], parameters);
+            lanes.add_block::<SHIFTED, _, _, _, _>(words, data, of_lanes, asks, &mut totals);
         }
-        for tile in 0..ones.len() {
+        for block in 0..ones.len() {
             let mut words = [[zeros; ONE]; ROWS];
             let mut next = [std::ptr::null(); ROWS];
             for row in 0..ROWS {
-                let codes = &rests[row][tile * 4 * N..];
+                let codes = &rests[row][block * 4 * N..];
                 words[row] = [lanes.first_words(codes)];
                 next[row] = codes.as_ptr().wrapping_add(NEXT);
             }
-            let asks = TilePrefetch { ahead: &mut ahead, next };
-            let data = data_of_ones.map(|data| &data[tile]);
-            let groups = self
-                .parameters_of_lanes::<L, OF_NNCF, SHIFTED, ROWS>(lanes, ones[tile], parameters);
-            lanes.add_tile::<SHIFTED, ROWS, TOKENS, ONE, CORRECTIONS>(
-                words,
-                data,
-                groups,
-                asks,
-                &mut totals,
-            );
+            let asks = BlockPrefetch { ahead: &mut ahead, next };
+            let data = data_of_ones.map(|data| &data[block]);
+            let of_lanes =
+                self.parameters_of_lanes::<_, OF_NNCF, SHIFTED, _>(lanes, ones[block], parameters);
+            lanes.add_block::<SHIFTED, _, _, _, _>(words, data, of_lanes, asks, &mut totals);
         }
         let mut sums = [[0.; ROWS]; TOKENS];
         for row in 0..ROWS {
@@ -480,7 +463,7 @@ impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
         sums
     }
 
-    /// The scales of the lanes of a tile of some rows, and their zero points. Their types may be those of NNCF.
+    /// The scales of the lanes of a block of some rows, and their zero points. Their types may be those of NNCF.
     #[inline(always)]
     fn parameters_of_lanes<
         L: NibbleLanes<N>,
@@ -490,7 +473,7 @@ impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
     >(
         self,
         lanes: L,
-        tile: TileGroups,
+        block: BlockGroups,
         [scales, zero_points]: [[TypedParameters; ROWS]; 2],
     ) -> [[L::Floats; ROWS]; 2] {
         let [of_scales, of_zero_points] = match OF_NNCF {
@@ -498,30 +481,30 @@ impl<const N: usize, const CORRECTIONS: usize, const TOKENS: usize>
             false => [scales[0].dt, zero_points[0].dt],
         };
         [
-            self.of_lanes(lanes, tile, scales, of_scales),
+            self.of_lanes(lanes, block, scales, of_scales),
             match SHIFTED {
-                true => self.of_lanes(lanes, tile, zero_points, of_zero_points),
+                true => self.of_lanes(lanes, block, zero_points, of_zero_points),
                 false => [lanes.splat(0.); ROWS],
             },
         ]
     }
 
-    /// The scales or zero points of the lanes of a tile, for each of some rows. Asks for those of rows to come.
+    /// The scales or zero points of the lanes of a block, for each of some rows. Asks for those of rows to come.
     #[inline(always)]
     fn of_lanes<L: Lanes<N>, const ROWS: usize>(
         self,
         lanes: L,
-        tile: TileGroups,
+        block: BlockGroups,
         rows: [TypedParameters; ROWS],
         dt: ParameterType,
     ) -> [L::Floats; ROWS] {
         let size = dt.size();
-        let begin = tile.first as usize * size;
+        let begin = block.first as usize * size;
         // Those of the rows after the next ones, or some lines ahead. The parameters of `ROWS` rows follow each other.
         let far = (2 * ROWS * self.groups * size).max(4 * LINE);
         let place = rows[0].bytes.as_ptr().wrapping_add(ROWS * begin);
         StreamPrefetch::new(place, far, far / 2).ask(ROWS * N * size);
-        let places = &self.groups_of_lanes[tile.groups_of_lanes];
+        let places = &self.groups_of_lanes[block.groups_of_lanes];
         let mut of_lanes = [lanes.splat(0.); ROWS];
         for row in 0..ROWS {
             let bytes = &rows[row].bytes[begin..begin + N * size];
@@ -552,7 +535,7 @@ mod tests {
     use super::*;
     use crate::isa::{Avx2, Avx512Vnni, Instructions};
 
-    /// What the data of a tile stands for.
+    /// What the data of a block stands for.
     trait Stands<const N: usize, const MOST_CORRECTIONS: usize>: NibbleLanes<N> {
         /// The number, divided by the scale, that a code meets: both kinds of digits, and whether the code has an even place.
         fn number(even: [f64; 3], odd: [f64; 3], is_even: bool) -> f64;
@@ -584,7 +567,7 @@ mod tests {
         }
     }
 
-    /// Tiles of four vectors, some of one, and a part of one.
+    /// Blocks of four vectors, some of one, and a part of one.
     const DEPTH: usize = 712;
 
     fn digits<L: Stands<N, MOST_CORRECTIONS>, const N: usize, const MOST_CORRECTIONS: usize>(
@@ -595,27 +578,27 @@ mod tests {
         DigitRows::new(lanes, NibbleLayout::new(depth, true), data, depth)
     }
 
-    /// Checks a tile against its data.
+    /// Checks a block against its data.
     fn check<
         L: Stands<N, MOST_CORRECTIONS>,
         const N: usize,
         const MOST_CORRECTIONS: usize,
         const V: usize,
     >(
-        tile: &DigitTile<N, V, MOST_CORRECTIONS>,
+        block: &NibbleBlock<N, V, MOST_CORRECTIONS>,
         data: &[f32],
     ) {
         for (lane, place) in places_of_lanes::<N>(V).into_iter().enumerate() {
             let expected: Vec<f64> = (place..place + V * CODES)
                 .map(|place| f64::from(data.get(place).copied().unwrap_or_default()))
                 .collect();
-            let [scale, sum] = [tile.scale, tile.sum].map(|vector| f64::from(vector[lane]));
+            let [scale, sum] = [block.scale, block.sum].map(|vector| f64::from(vector[lane]));
             let largest = expected.iter().fold(0f64, |most, it| most.max(it.abs()));
             let most = largest * 2f64.powi(-22);
             for (number, expected) in expected.iter().enumerate() {
                 let (vector, code) = (number / CODES, number % CODES);
                 let [even, odd] = [0, 1].map(|parity| {
-                    tile.digits[parity][vector].map(|digits| {
+                    block.digits[parity][vector].map(|digits| {
                         let word = digits[lane].to_bits();
                         f64::from(word.to_le_bytes()[code / 2].cast_signed())
                     })
@@ -624,7 +607,7 @@ mod tests {
                 assert!(error <= most, "number {number} of lane {lane} is wrong by {error}");
             }
             let corrections =
-                tile.corrections.map(|vector| f64::from(vector[lane].to_bits().cast_signed()));
+                block.corrections.map(|vector| f64::from(vector[lane].to_bits().cast_signed()));
             for sum in [sum, L::correction(corrections) / 8.] {
                 let error = (sum * scale - expected.iter().sum::<f64>()).abs();
                 let bound = (V * CODES + 1) as f64 * most;
@@ -651,14 +634,14 @@ mod tests {
                 let data = numbers(word, 2 * depth);
                 let rows = digits(lanes, &data, depth).expect("all numbers are finite");
                 for (row, data) in data.chunks(depth).enumerate() {
-                    let (fours, ones) = rows.layout.tiles(rows.row(row));
+                    let (fours, ones) = rows.layout.blocks(rows.row(row));
                     let (begin_of_ones, width) = (fours.len() * FOUR * CODES * N, CODES * N);
                     assert_eq!(ones.len(), (depth - begin_of_ones).div_ceil(width));
-                    for (tile, data) in fours.iter().zip(data.chunks(FOUR * width)) {
-                        check::<L, N, MOST_CORRECTIONS, FOUR>(tile, data);
+                    for (block, data) in fours.iter().zip(data.chunks(FOUR * width)) {
+                        check::<L, N, MOST_CORRECTIONS, FOUR>(block, data);
                     }
-                    for (tile, data) in ones.iter().zip(data[begin_of_ones..].chunks(width)) {
-                        check::<L, N, MOST_CORRECTIONS, ONE>(tile, data);
+                    for (block, data) in ones.iter().zip(data[begin_of_ones..].chunks(width)) {
+                        check::<L, N, MOST_CORRECTIONS, ONE>(block, data);
                     }
                 }
             }
@@ -676,7 +659,7 @@ mod tests {
             lanes: L,
         ) {
             for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-29, 1e-31, -1e-40] {
-                // In a lane of each tile, which has zeros otherwise.
+                // In a lane of each block, which has zeros otherwise.
                 for (zeros, place) in [(32..64, 33), (512..520, 519), (704..712, 704)] {
                     let mut data = numbers(CODES, DEPTH);
                     data[zeros].fill(0.);

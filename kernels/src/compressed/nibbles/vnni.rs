@@ -6,7 +6,7 @@
 //! e * x + o * y = e * (x - y / 16) + (e + 16 * o) * y / 16
 //! ```
 //!
-//! so bytes are multiplied as they are, and only the codes of even places are taken out of them. The scale of a tile is a sixteenth of
+//! so bytes are multiplied as they are, and only the codes of even places are taken out of them. The scale of a block is a sixteenth of
 //! that of the integers: sums with codes of even places count 16 times.
 
 // The functions take vectors as a proof of the instructions, and read and write arrays of their size.
@@ -27,10 +27,10 @@ impl NibbleLanes<LANES> for Avx512Vnni {
     const IN_PAIRS: bool = true;
 
     #[inline(always)]
-    fn split<const V: usize, const CORRECTIONS: usize>(
+    fn write_block<const V: usize, const CORRECTIONS: usize>(
         self,
         numbers: &mut [__m512],
-        tile: &mut DigitTile<LANES, V, CORRECTIONS>,
+        block: &mut NibbleBlock<LANES, V, CORRECTIONS>,
     ) -> bool {
         let lanes = self;
         // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
@@ -67,7 +67,7 @@ impl NibbleLanes<LANES> for Avx512Vnni {
                 for parity in 0..2 {
                     for digit in 0..3 {
                         let digits = _mm512_castsi512_ps(digits[parity][digit]);
-                        lanes.store(&mut tile.digits[parity][vector][digit], digits);
+                        lanes.store(&mut block.digits[parity][vector][digit], digits);
                     }
                 }
             }
@@ -82,9 +82,9 @@ impl NibbleLanes<LANES> for Avx512Vnni {
                 lowest = _mm512_add_epi32(lowest, _mm512_mullo_epi32(digits, eights));
             }
             let product = product_of(lanes, high, lowest);
-            lanes.store(&mut tile.scale, lanes.mul(scale, lanes.splat(1. / 16.)));
-            lanes.store(&mut tile.sum, lanes.mul(product, lanes.splat(1. / 8.)));
-            if let [of_high, of_lowest] = &mut tile.corrections[..] {
+            lanes.store(&mut block.scale, lanes.mul(scale, lanes.splat(1. / 16.)));
+            lanes.store(&mut block.sum, lanes.mul(product, lanes.splat(1. / 8.)));
+            if let [of_high, of_lowest] = &mut block.corrections[..] {
                 lanes.store(of_high, _mm512_castsi512_ps(high));
                 lanes.store(of_lowest, _mm512_castsi512_ps(lowest));
             }
@@ -93,7 +93,7 @@ impl NibbleLanes<LANES> for Avx512Vnni {
     }
 
     #[inline(always)]
-    fn transpose_tile(self, words: [__m512i; FOUR]) -> [__m512i; FOUR] {
+    fn transpose_block(self, words: [__m512i; FOUR]) -> [__m512i; FOUR] {
         // SAFETY: the machine has the instructions, as there is a value of `Avx512Vnni`.
         unsafe { transpose_quarters(words) }
     }
@@ -107,7 +107,7 @@ impl NibbleLanes<LANES> for Avx512Vnni {
 
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn add_tile<
+    fn add_block<
         const SHIFTED: bool,
         const ROWS: usize,
         const TOKENS: usize,
@@ -116,9 +116,9 @@ impl NibbleLanes<LANES> for Avx512Vnni {
     >(
         self,
         mut words: [[__m512i; V]; ROWS],
-        data: [&DigitTile<LANES, V, CORRECTIONS>; TOKENS],
+        data: [&NibbleBlock<LANES, V, CORRECTIONS>; TOKENS],
         [scales, zero_points]: [[__m512; ROWS]; 2],
-        asks: TilePrefetch<ROWS>,
+        asks: BlockPrefetch<ROWS>,
         totals: &mut [[__m512; TOKENS]; ROWS],
     ) {
         let lanes = self;
