@@ -3,8 +3,7 @@
 use tract_core::internal::*;
 
 use crate::checks::extent;
-use crate::memory::LINE;
-use crate::strided::{Run, concatenated};
+use crate::strided::{LEAST_BYTES_OF_COPY, Run, concatenated};
 
 /// The elements of its inputs, one input after the other along an axis, which is what tract's Concat computes.
 ///
@@ -24,7 +23,7 @@ impl Concatenation {
         let shape = fact.shape.as_concrete().context("tensors have known sizes")?;
         // tract has a loop for a few elements of each input in turn, which goes round for no elements, too.
         let of_one = extent(&shape[self.axis..]).saturating_mul(fact.datum_type.size_of());
-        let few = !shape.contains(&0) && of_one < inputs.len() * LINE;
+        let few = !shape.contains(&0) && of_one < inputs.len() * LEAST_BYTES_OF_COPY;
         let run = |input: &TValue| Run { first: 0, stride: 1, count: input.shape()[self.axis] };
         let parts = inputs.iter().map(|input| (&**input, run(input)));
         match few {

@@ -81,7 +81,7 @@ pub(crate) fn row_begins<S: AsRef<[usize]>>(
 /// Writes rows of so many elements, which begin at these places of the data, as far as there is room: from an element of the first row
 /// on.
 #[inline(always)]
-pub(crate) fn copy_rows<T: Copy>(
+pub(crate) fn copy_rows<T: Pod>(
     data: &[T],
     begins: impl Iterator<Item = usize>,
     (size, stride): (usize, usize),
@@ -93,13 +93,38 @@ pub(crate) fn copy_rows<T: Copy>(
         let data = &data[begin + within * stride..];
         match stride {
             0 => row.fill(data[0]),
-            1 => row.copy_from_slice(&data[..row.len()]),
+            1 => copy_neighbours(&data[..row.len()], row),
             _ => row.iter_mut().enumerate().for_each(|(at, place)| *place = data[at * stride]),
         }
         (output, within) = (rest, 0);
         if output.is_empty() {
             break;
         }
+    }
+}
+
+/// From so many bytes on, the ends of what is copied are vectors.
+pub(crate) const LEAST_BYTES_OF_COPY: usize = 16;
+
+/// Copies elements. Few bytes take less time than a call of a function would.
+#[inline(always)]
+fn copy_neighbours<T: Pod>(from: &[T], to: &mut [T]) {
+    match size_of_val(to) {
+        LEAST_BYTES_OF_COPY..=32 => copy_ends::<16>(cast_slice(from), cast_slice_mut(to)),
+        33..=64 => copy_ends::<32>(cast_slice(from), cast_slice_mut(to)),
+        65..=128 => copy_ends::<64>(cast_slice(from), cast_slice_mut(to)),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// Copies the first `N` bytes and the last `N`: all, if there are twice as many or fewer.
+#[inline(always)]
+fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
+    if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut()) {
+        *to = *from;
+    }
+    if let (Some(from), Some(to)) = (from.last_chunk::<N>(), to.last_chunk_mut()) {
+        *to = *from;
     }
 }
 
@@ -350,7 +375,7 @@ fn copy_parts(
         let (these, rest) = output.split_at_mut((end - within).min(output.len()));
         let from = (row * size + first).wrapping_add_signed((within - begin) as isize * stride);
         match stride {
-            1 => these.copy_from_slice(&data[from..][..these.len()]),
+            1 => copy_neighbours(&data[from..][..these.len()], these),
             _ => copy(data, from, stride, these),
         }
         (output, within, number) = (rest, end, number + 1);
