@@ -24,7 +24,7 @@ fn shares_cover_a_product_evenly() {
     };
 
     use super::Shares;
-    use crate::threads::{Division, order_of_parts};
+    use crate::threads::{Division, PartsOfThread, next_part};
 
     set_threading_element_threshold(0);
     with_all_vectors(|| {
@@ -59,13 +59,11 @@ fn shares_cover_a_product_evenly() {
                 Shares::of_product(&Division::of(1 << 30), [rows, columns]).shares
             });
             let half = shares.len() / 2;
-            let mut orders =
-                [0..half, half..shares.len()].map(|own| order_of_parts(shares.len(), own));
-            let mut rest: Vec<_> = shares.iter().map(Some).collect();
+            let left = [0..half, half..shares.len()].map(PartsOfThread::new);
             let mut of_threads = [0, 0];
             for _ in &shares {
                 let thread = usize::from(of_threads[0] > of_threads[1]);
-                let share = orders[thread].find_map(|part| rest[part].take()).unwrap();
+                let share = &shares[next_part(&left, thread).unwrap()];
                 of_threads[thread] += share.rows.len() * share.columns.len();
             }
             assert_eq!(of_threads, [rows * columns / 2; 2], "{shares:?}");

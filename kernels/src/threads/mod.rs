@@ -12,9 +12,9 @@ mod pool;
 
 #[cfg(feature = "multithread-mm")]
 pub use cores::{THREADS_VARIABLE, default_threads, executor, use_all_cores};
-#[cfg(all(test, feature = "multithread-mm"))]
-pub(crate) use pool::order_of_parts;
 use pool::{ExecutorPool, enough_work};
+#[cfg(all(test, feature = "multithread-mm"))]
+pub(crate) use pool::{PartsOfThread, next_part};
 pub(crate) use pool::{notes_sharing, within_pool, without_noting};
 
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub fn threads_for(work: usize) -> usize {
 ///
 /// `work` is about how long it takes on one thread, in picoseconds. All threads of an executor share it if it is enough for them, and
 /// one thread gets less than tract's threshold (`multithread::current_threading_element_threshold`), of which an element is 384
-/// picoseconds. A quarter of it is enough while another thread has just helped, and waits for more.
+/// picoseconds. Half of it is enough while another thread has just helped, and waits for more.
 ///
 /// If one thread has all, it is the calling one, and gets it in one part: so it is without the feature `multithread-mm`.
 /// Otherwise it works too, and waits only for threads that have begun a part: not for a thread to wake up, or to end
@@ -71,7 +71,10 @@ pub fn fill_rows<T: Send, E: Send>(
     Division::of(work).fill_rows(output, row, fill)
 }
 
-/// How many threads share some work. An operator asks once, and passes the answer on: it depends on what other threads do.
+/// How many threads share some work. Who shares it asks once, and passes the answer on: it depends on what other threads do.
+///
+/// What is prepared for it is other work, which is asked for on its own: to pack the rows of a product with few columns takes longer than
+/// the product, and may be enough for threads where the product is not.
 #[derive(Debug, Clone)]
 pub(crate) struct Division {
     /// In picoseconds.

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::num::NonZero;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -27,9 +27,9 @@ fn enough_of(elements: usize, somebody_waits: bool) -> usize {
     cost::ELEMENT.of(if somebody_waits { elements / SHORTER } else { elements }.max(1))
 }
 
-/// Work of this part of tract's threshold is enough where a thread waits: to share it takes half of a microsecond then, as nobody is
-/// woken up.
-const SHORTER: usize = 4;
+/// Work of this part of tract's threshold is enough where a thread waits: nobody is woken up, but the data and the output still go from
+/// one core to the other.
+const SHORTER: usize = 2;
 
 thread_local! {
     /// Whether this thread has shared work since [`notes_sharing`] began.
@@ -184,29 +184,22 @@ impl ExecutorPool {
     ) -> Result<(), E> {
         SHARED.set(true);
         let threads = of_threads.len();
-        let mut own = Vec::with_capacity(threads);
+        let mut left = Vec::with_capacity(threads);
         let mut parts = Vec::with_capacity(of_threads.iter().map(Vec::len).sum());
         for of_thread in &of_threads {
-            own.push(parts.len()..parts.len() + of_thread.len());
+            left.push(PartsOfThread::new(parts.len()..parts.len() + of_thread.len()));
             for rows in of_thread {
                 let size = output.len().min(rows.len() * row);
                 let part = output.split_off_mut(..size).expect("the output has so many elements");
                 parts.push(Mutex::new(Some((rows.start, part))));
             }
         }
-        // How many parts are left says who gets one more: whoever does finds one.
-        let left = AtomicUsize::new(parts.len());
         let result = Mutex::new(Ok(()));
         let fill_parts = |thread: usize| {
-            let one_less = |left: usize| left.checked_sub(1);
-            // Who is one more than there are has none.
-            let mut order = order_of_parts(parts.len(), own.get(thread).cloned().unwrap_or(0..0));
-            while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
-                let take = |number: usize| lock(&parts[number]).take();
-                let (first, rows) =
-                    order.find_map(take).expect("there is one for each that was counted");
+            while let Some(part) = next_part(&left, thread) {
+                let (first, rows) = lock(&parts[part]).take().expect("a part is taken once");
                 if let Err(error) = fill(first, rows) {
-                    left.store(0, Ordering::Relaxed);
+                    left.iter().for_each(PartsOfThread::clear);
                     *lock(&result) = Err(error);
                 }
             }
@@ -228,11 +221,29 @@ impl ExecutorPool {
     }
 }
 
-/// Parts in the order in which a thread takes them, unless another one has taken them. First its own, which follow each other:
-/// what a part asks for ahead is for the next one, and of two threads each finds most of what it needs of an operator's output in its own
-/// caches. Then come those of the others, the last ones first.
-pub(crate) fn order_of_parts(parts: usize, own: Range<usize>) -> impl Iterator<Item = usize> {
-    own.clone().chain((0..parts).rev().filter(move |part| !own.contains(part)))
+/// The numbers of the parts that are left of those of a thread. They have lines of the cache of their own: others look at them only when
+/// they have done theirs.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct PartsOfThread(Mutex<Range<usize>>);
+
+impl PartsOfThread {
+    pub fn new(parts: Range<usize>) -> PartsOfThread {
+        PartsOfThread(Mutex::new(parts))
+    }
+
+    fn clear(&self) {
+        *lock(&self.0) = 0..0;
+    }
+}
+
+/// The next part for a thread, which nobody else gets. First come its own, which follow each other: what a part asks for ahead is for the
+/// next one, and of two threads each finds most of what it needs of an operator's output in its own caches. Then come those of the others,
+/// the last ones first.
+pub(crate) fn next_part(left: &[PartsOfThread], thread: usize) -> Option<usize> {
+    // Who is one more than there are has none.
+    let own = left.get(thread).and_then(|own| lock(&own.0).next());
+    own.or_else(|| left.iter().rev().find_map(|others| lock(&others.0).next_back()))
 }
 
 /// What a thread of a pool does that was asked for help: a job, and those that come soon after.

@@ -1,15 +1,26 @@
 use super::super::job::Work;
 use super::super::{fill_rows, threads_for};
 use super::*;
+use std::sync::atomic::AtomicUsize;
 
 #[test]
 fn threads_take_their_own_parts_first() {
-    let order = |parts, own| order_of_parts(parts, own).collect::<Vec<_>>();
-    assert_eq!(order(7, 0..3), [0, 1, 2, 6, 5, 4, 3]);
-    assert_eq!(order(7, 3..7), [3, 4, 5, 6, 2, 1, 0]);
-    assert_eq!(order(7, 2..4), [2, 3, 6, 5, 4, 1, 0]);
+    let order = |thread: usize| {
+        let left = [0..3, 3..5, 5..7].map(PartsOfThread::new);
+        std::iter::from_fn(|| next_part(&left, thread)).collect::<Vec<_>>()
+    };
+    assert_eq!(order(0), [0, 1, 2, 6, 5, 4, 3]);
+    assert_eq!(order(1), [3, 4, 6, 5, 2, 1, 0]);
+    assert_eq!(order(2), [5, 6, 4, 3, 2, 1, 0]);
     // One that has none.
-    assert_eq!(order(3, 0..0), [2, 1, 0]);
+    assert_eq!(order(3), [6, 5, 4, 3, 2, 1, 0]);
+    let left = [0..2, 2..4].map(PartsOfThread::new);
+    assert_eq!(
+        [0, 1, 1, 1, 0].map(|it| next_part(&left, it)),
+        [Some(0), Some(2), Some(3), Some(1), None]
+    );
+    left.iter().for_each(PartsOfThread::clear);
+    assert_eq!(next_part(&left, 0), None);
 }
 
 #[test]
@@ -221,7 +232,7 @@ fn the_pool_of_rayon_has_threads() {
 
 #[test]
 fn less_work_is_enough_for_a_thread_that_waits() {
-    assert_eq!(enough_of(400, true), cost::ELEMENT.of(100));
+    assert_eq!(enough_of(400, true), cost::ELEMENT.of(200));
     assert_eq!(enough_of(400, false), cost::ELEMENT.of(400));
     assert_eq!([enough_of(0, false), enough_of(3, true)], [cost::ELEMENT.of(1); 2]);
 }
