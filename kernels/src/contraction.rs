@@ -304,9 +304,11 @@ pub(crate) fn offset(
     index.iter().zip(batch).map(|(index, axis)| index * stride(axis)).sum()
 }
 
+const OPERATOR: &str = "Contraction";
+
 impl_plain_op!(
     Contraction,
-    "Contraction",
+    OPERATOR,
     info = |op| vec![format!("{op:?}")],
     validation = |_| Validation::Rounding
 );
@@ -324,7 +326,7 @@ impl Contraction {
         let sizes = self.sizes(left.shape(), right.shape())?.with_rows_of_batch();
         let UnpackedB { depth, .. } = sizes.right;
         if depth == 0 {
-            return zero_output("MatMul", &sizes.shape);
+            return zero_output(OPERATOR, &sizes.shape);
         }
         let (left, right) = (floats(left)?, floats(right)?);
         let vectors = Vectors::detect();
@@ -343,11 +345,11 @@ impl Contraction {
             Ok(())
         };
         let fill = |output: &mut [f32]| sizes.for_each(sizes.shares(ROWS), output, multiply);
-        filled_output("MatMul", &sizes.shape, fill)
+        filled_output(OPERATOR, &sizes.shape, fill)
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
-        let [_, _] = expect_inputs("MatMul", ["A", "B"], inputs)?;
+        let [_, _] = expect_inputs(OPERATOR, ["A", "B"], inputs)?;
         let shape = self.shape(&inputs[self.left].shape, &inputs[self.right].shape)?;
         Ok(f32::fact(shape))
     }

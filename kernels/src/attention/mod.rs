@@ -44,9 +44,6 @@ pub struct Attention {
     is_paged: bool,
 }
 
-/// As OpenVINO and PyTorch name it.
-const OPERATOR: &str = "ScaledDotProductAttention";
-
 /// The input with the values.
 const VALUES: usize = 2;
 
@@ -321,12 +318,13 @@ impl Attention {
     }
 
     fn attend<T: Element>(&self, inputs: &[TValue]) -> TractResult<Tensor> {
+        let operator = self.name();
         let [keys, values] = self.keys_and_values().map(|slot| &inputs[slot]);
         let queries = &inputs[self.scores.left];
         let scores = self.scores.sizes(queries.shape(), keys.shape())?;
         let mut sizes = self.values.sizes(&scores.shape, values.shape())?;
         if scores.shape.contains(&0) || sizes.shape.contains(&0) {
-            return zero_output(OPERATOR, &sizes.shape);
+            return zero_output(&operator, &sizes.shape);
         }
         let plain = |slot: usize| floats(&inputs[slot]);
         let queries = plain(self.scores.left)?;
@@ -340,7 +338,7 @@ impl Attention {
             let PageFormat { factor, .. } = pages.layout.format;
             ensure!(
                 factor == expected,
-                "{OPERATOR}: the pages of input {slot} have {factor:?}, but must have {expected:?}"
+                "{operator}: the pages of input {slot} have {factor:?}, but must have {expected:?}"
             );
             TractResult::Ok(KeysOrValues::Pages(pages))
         };
@@ -349,7 +347,7 @@ impl Attention {
         let values = factor(of_values, PagedFactor::Values)?;
         let added = |slot: usize, keys: usize, what: &str| -> TractResult<ScoreAddend> {
             let strides = strides_of(inputs[slot].shape(), &scores.shape, keys)
-                .with_context(|| format!("{OPERATOR}: input {slot} is the {what}"))?;
+                .with_context(|| format!("{operator}: input {slot} is the {what}"))?;
             Ok((plain(slot)?, strides))
         };
         let masks = self.masks()..inputs.len();
@@ -473,7 +471,7 @@ impl Attention {
             }
             Ok(())
         };
-        filled_output(OPERATOR, &sizes.shape, |output| sizes.for_each(shares, output, multiply))
+        filled_output(&operator, &sizes.shape, |output| sizes.for_each(shares, output, multiply))
     }
 }
 
@@ -501,7 +499,7 @@ fn strides_of(shape: &[usize], scores: &[usize], keys: usize) -> TractResult<TVe
 
 impl Attention {
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
-        expect_input_count("Attention", inputs.len(), self.masks()..=usize::MAX)?;
+        expect_input_count(&self.name(), inputs.len(), self.masks()..=usize::MAX)?;
         let (queries, keys) = (inputs[self.scores.left], inputs[self.scores.right]);
         let scores = self.scores.shape(&queries.shape, &keys.shape)?;
         Ok(f32::fact(self.values.shape(&scores, &inputs[VALUES].shape)?))
