@@ -40,8 +40,11 @@ pub(crate) const PRODUCT_OF_CODES: Cost = Cost(6);
 /// A code that is compared with the greatest one so far: a vector has as many as it has bytes, but each is read for one comparison.
 pub(crate) const COMPARED_CODE: Cost = Cost(12);
 
-/// A weight of 8 bits that is read for each GEMM: with few rows, that takes longer than the products do.
-pub(crate) const READ_WEIGHT: Cost = Cost(48);
+/// A weight in single precision that is read for each GEMM: with few rows, that takes longer than the products do.
+pub(crate) const READ_WEIGHT: Cost = Cost(96);
+
+/// The same of a weight of 8 bits: what is done once for each panel takes its time, too.
+pub(crate) const READ_CODE: Cost = Cost(48);
 
 /// A code of 8 bits that is copied with padding around lines, or made of a number: vectors are read and written in turn.
 pub(crate) const WRITTEN_CODE: Cost = Cost(48);

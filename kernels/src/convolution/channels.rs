@@ -225,37 +225,24 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, '_
             Reduction::SameSum | Reduction::Max => 1,
         };
         for (first, width) in panels(vectors, N) {
+            macro_rules! reduced {
+                ($reduce:expr, $vectors:literal) => {{
+                    let reduce = $reduce;
+                    lanes.enter(ReducedLines::<_, N, $vectors> { rows, reduce, lines, first })
+                }};
+            }
             macro_rules! of_vectors {
                 ($vectors:literal) => {
                     match reduction {
                         Reduction::Sum(kernels) if const { L::REPEATS } && 2 * of_group == N => {
-                            let reduce = GroupSum::<2>(kernels);
-                            lanes.enter(Panel::<_, N, $vectors> { rows, reduce, lines, first });
+                            reduced!(WeightedSum::<2>(kernels), $vectors)
                         }
                         Reduction::Sum(kernels) if const { L::REPEATS } && 4 * of_group == N => {
-                            let reduce = GroupSum::<4>(kernels);
-                            lanes.enter(Panel::<_, N, $vectors> { rows, reduce, lines, first });
+                            reduced!(WeightedSum::<4>(kernels), $vectors)
                         }
-                        Reduction::Sum(kernels) => {
-                            let reduce = WeightedSum(kernels);
-                            lanes.enter(Panel::<_, N, $vectors> { rows, reduce, lines, first });
-                        }
-                        Reduction::SameSum => {
-                            lanes.enter(Panel::<_, N, $vectors> {
-                                rows,
-                                reduce: Sum,
-                                lines,
-                                first,
-                            });
-                        }
-                        Reduction::Max => {
-                            lanes.enter(Panel::<_, N, $vectors> {
-                                rows,
-                                reduce: Max,
-                                lines,
-                                first,
-                            });
-                        }
+                        Reduction::Sum(kernels) => reduced!(WeightedSum::<N>(kernels), $vectors),
+                        Reduction::SameSum => reduced!(Fold::<false>, $vectors),
+                        Reduction::Max => reduced!(Fold::<true>, $vectors),
                     }
                 };
             }
@@ -306,10 +293,12 @@ trait Reduce: Copy {
     ) -> L::Floats;
 }
 
+/// The weighted sum over the taps of the channels of a group. A vector has the output channels of so many groups, which have one channel
+/// each if there are as many groups as lanes.
 #[derive(Clone, Copy)]
-struct WeightedSum<'a>(&'a ChannelKernels);
+struct WeightedSum<'a, const GROUPS: usize>(&'a ChannelKernels);
 
-impl Reduce for WeightedSum<'_> {
+impl<const GROUPS: usize> Reduce for WeightedSum<'_, GROUPS> {
     #[inline(always)]
     fn first<L: ActivationLanes<N>, const N: usize>(self, lanes: L, channel: usize) -> L::Floats {
         vector_at(lanes, &self.0.bias, channel)
@@ -318,6 +307,33 @@ impl Reduce for WeightedSum<'_> {
     #[inline(always)]
     fn weights(&self, channel: usize, width: usize) -> &[f32] {
         self.0.panel(channel, width)
+    }
+
+    #[inline(always)]
+    fn steps<const N: usize>() -> usize {
+        N / GROUPS
+    }
+
+    #[inline(always)]
+    fn numbers<L: Lanes<N>, const N: usize>(lanes: L, pixel: &[f32; N], step: usize) -> L::Floats {
+        match GROUPS == N {
+            true => lanes.load(pixel),
+            false => lanes.repeat::<GROUPS>(&pixel.as_chunks().0[step]),
+        }
+    }
+
+    #[inline(always)]
+    fn of_pixel<const N: usize>(channels: usize) -> usize {
+        if GROUPS == N { channels } else { channels.next_multiple_of(N) }
+    }
+
+    #[inline(always)]
+    fn in_order<L: Lanes<N>, const N: usize>(lanes: L, results: L::Floats) -> L::Floats {
+        match GROUPS == N {
+            true => results,
+            // The other way round: as if there were groups of so many channels as there are groups.
+            false => lanes.permute(results, &const { places::<N>(GROUPS) }),
+        }
     }
 
     #[inline(always)]
@@ -335,61 +351,14 @@ impl Reduce for WeightedSum<'_> {
     }
 }
 
-/// The sum over the channels of a group. A vector has the output channels of so many groups.
+/// The sum of elements, or the greatest one.
 #[derive(Clone, Copy)]
-struct GroupSum<'a, const GROUPS: usize>(&'a ChannelKernels);
+struct Fold<const IS_MAX: bool>;
 
-impl<const GROUPS: usize> Reduce for GroupSum<'_, GROUPS> {
-    #[inline(always)]
-    fn first<L: ActivationLanes<N>, const N: usize>(self, lanes: L, channel: usize) -> L::Floats {
-        WeightedSum(self.0).first(lanes, channel)
-    }
-
-    #[inline(always)]
-    fn weights(&self, channel: usize, width: usize) -> &[f32] {
-        self.0.panel(channel, width)
-    }
-
-    #[inline(always)]
-    fn steps<const N: usize>() -> usize {
-        N / GROUPS
-    }
-
-    #[inline(always)]
-    fn numbers<L: Lanes<N>, const N: usize>(lanes: L, pixel: &[f32; N], step: usize) -> L::Floats {
-        lanes.repeat::<GROUPS>(&pixel.as_chunks().0[step])
-    }
-
-    #[inline(always)]
-    fn of_pixel<const N: usize>(channels: usize) -> usize {
-        channels.next_multiple_of(N)
-    }
-
-    #[inline(always)]
-    fn in_order<L: Lanes<N>, const N: usize>(lanes: L, results: L::Floats) -> L::Floats {
-        // The other way round: as if there were groups of so many channels as there are groups.
-        lanes.permute(results, &const { places::<N>(GROUPS) })
-    }
-
-    #[inline(always)]
-    fn with<L: Lanes<N>, const N: usize>(
-        self,
-        lanes: L,
-        result: L::Floats,
-        numbers: L::Floats,
-        weights: Option<&[f32; N]>,
-    ) -> L::Floats {
-        WeightedSum(self.0).with(lanes, result, numbers, weights)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Sum;
-
-impl Reduce for Sum {
+impl<const IS_MAX: bool> Reduce for Fold<IS_MAX> {
     #[inline(always)]
     fn first<L: ActivationLanes<N>, const N: usize>(self, lanes: L, _channel: usize) -> L::Floats {
-        lanes.splat(0.)
+        lanes.splat(if IS_MAX { f32::MIN } else { 0. })
     }
 
     #[inline(always)]
@@ -400,28 +369,10 @@ impl Reduce for Sum {
         numbers: L::Floats,
         _weights: Option<&[f32; N]>,
     ) -> L::Floats {
-        lanes.add(result, numbers)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Max;
-
-impl Reduce for Max {
-    #[inline(always)]
-    fn first<L: ActivationLanes<N>, const N: usize>(self, lanes: L, _channel: usize) -> L::Floats {
-        lanes.splat(f32::MIN)
-    }
-
-    #[inline(always)]
-    fn with<L: Lanes<N>, const N: usize>(
-        self,
-        lanes: L,
-        result: L::Floats,
-        numbers: L::Floats,
-        _weights: Option<&[f32; N]>,
-    ) -> L::Floats {
-        lanes.clamp(numbers, result, lanes.splat(f32::INFINITY))
+        match IS_MAX {
+            true => lanes.clamp(numbers, result, lanes.splat(f32::INFINITY)),
+            false => lanes.add(result, numbers),
+        }
     }
 }
 
@@ -429,7 +380,7 @@ impl Reduce for Max {
 const MOST_PIXELS_MET: usize = 32;
 
 /// `V` vectors of channels of some lines, from a vector on.
-struct Panel<'t, 'a, 'l, R: Reduce, const N: usize, const V: usize> {
+struct ReducedLines<'t, 'a, 'l, R: Reduce, const N: usize, const V: usize> {
     rows: &'t mut DepthwiseRows<'a, Singles>,
     reduce: R,
     lines: &'t [LineOfPixels<'l>],
@@ -437,7 +388,7 @@ struct Panel<'t, 'a, 'l, R: Reduce, const N: usize, const V: usize> {
 }
 
 impl<L: ActivationLanes<N>, F: Reduce, const N: usize, const V: usize> On<L>
-    for Panel<'_, '_, '_, F, N, V>
+    for ReducedLines<'_, '_, '_, F, N, V>
 {
     #[inline(always)]
     fn run(mut self, lanes: L) {
@@ -447,7 +398,7 @@ impl<L: ActivationLanes<N>, F: Reduce, const N: usize, const V: usize> On<L>
     }
 }
 
-impl<F: Reduce, const N: usize, const V: usize> Panel<'_, '_, '_, F, N, V> {
+impl<F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, '_, F, N, V> {
     /// The pixels of a line.
     #[inline(always)]
     fn line<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels) {

@@ -13,7 +13,7 @@ use super::product::{
     UnpackedFilters,
 };
 use super::rows::{Im2rowAddresses, PADDING, TapSlices};
-use super::window::ChannelsLastWindow;
+use super::window::{ChannelsLastWindow, PartialTap};
 use crate::cost;
 use crate::memory::{Aligned, filled_output_dt};
 use crate::product::{Output, Shares};
@@ -26,7 +26,7 @@ pub(crate) struct Convolution<E: ConvolutionElement> {
     pub spec: PoolSpec,
     pub group: usize,
     pub filters: ConvolutionFilters<E>,
-    /// The bytes of each channel where data is padded, and some more behind them.
+    /// What a tap has where data is padded, of all channels, and some more bytes behind it.
     pub padding: Vec<u8>,
     /// The same in two bytes each, for codes that are widened.
     pub widened_padding: Vec<u8>,
@@ -48,18 +48,30 @@ pub(crate) enum ConvolutionFilters<E: ConvolutionElement> {
 pub(crate) struct ProductFilters {
     /// Of each group, an operand of a GEMM.
     groups: Vec<PackedFilters>,
+    /// All of the kernel, where they are always gathered.
+    pixels_of_tap: usize,
     reading: Reading,
     gathering: Gathering,
+}
+
+impl<E: ConvolutionElement> ConvolutionFilters<E> {
+    /// The pixels of a tap: padding must have so many.
+    pub fn pixels_of_tap(&self) -> usize {
+        match self {
+            ConvolutionFilters::Products(filters) => filters.pixels_of_tap,
+            ConvolutionFilters::Depthwise(_) => 1,
+        }
+    }
 }
 
 /// How the elements of an image are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// Where they are: taps have whole steps.
+    /// Where they are: taps have whole steps. Those of a row of the kernel are one tap, if they are neighbours and short.
     InPlace,
     /// From a copy with some bytes behind them.
     Copied,
-    /// From a copy with padding around the image, in which the taps of a row of the kernel are neighbours, and are one tap.
+    /// From a copy with padding around the image. The taps of a row of the kernel are one tap.
     Padded,
 }
 
@@ -73,8 +85,11 @@ enum Gathering {
     OfNarrowImages,
 }
 
-/// With fewer bytes of a pixel, reading the rows of a kernel as one tap pays.
-const FEW_BYTES_OF_PIXEL: usize = 32;
+/// With more bytes of a pixel, reading the rows of a kernel as one tap does not pay: taps that are in the padding in part must be copied.
+const MANY_BYTES_OF_PIXEL: usize = 128;
+
+/// Longer taps are not joined where they are: of each pixel at the border of an image, one would be copied.
+const MOST_BYTES_OF_TAP: usize = if cfg!(test) { 1 << 7 } else { 1 << 12 };
 
 /// Gathering a tap takes as long as multiplying it for so many output channels, with tiles.
 const GATHERING: f32 = 48.;
@@ -86,6 +101,18 @@ pub(crate) fn is_padded(spec: &PoolSpec) -> Option<bool> {
         PaddingSpec::Explicit(begin, end) => Some(begin.iter().chain(end).any(|pad| *pad > 0)),
         _ => None,
     }
+}
+
+/// How far the kernel reaches along an axis, if padding is no more than that.
+pub(super) fn reach_if_padded(spec: &PoolSpec, axis: usize) -> Option<usize> {
+    let reach = (spec.kernel_shape[axis] - 1).checked_mul(spec.dilation(axis))?.checked_add(1)?;
+    let pads = match &spec.padding {
+        PaddingSpec::Explicit(begin, end) | PaddingSpec::ExplicitOnnxPool(begin, end, _) => {
+            begin[axis].max(end[axis])
+        }
+        PaddingSpec::Valid | PaddingSpec::SameUpper | PaddingSpec::SameLower => 0,
+    };
+    (pads <= reach).then_some(reach)
 }
 
 /// A convolution that is to be packed.
@@ -109,20 +136,34 @@ impl UnpackedConvolution<'_> {
         self.spec.input_channels / self.group * self.size
     }
 
-    fn reading(&self) -> Reading {
-        let rank = self.spec.rank();
-        let is_row = rank > 0
-            && self.group == 1
-            && self.spec.kernel_shape[rank - 1] > 1
-            && self.spec.dilation(rank - 1) == 1
-            && self.takes_padding;
-        match self.of_pixel().is_multiple_of(4) {
-            _ if is_row && (self.of_pixel() < FEW_BYTES_OF_PIXEL || self.for_amx) => {
-                Reading::Padded
+    /// How many pixels of a row of the kernel are neighbours.
+    fn neighbours(&self) -> usize {
+        match self.spec.rank().checked_sub(1) {
+            Some(last) if self.group == 1 && self.spec.dilation(last) == 1 => {
+                self.spec.kernel_shape[last]
             }
+            _ => 1,
+        }
+    }
+
+    fn reading(&self) -> Reading {
+        let is_whole = self.of_pixel().is_multiple_of(4);
+        let may_be_padded = self.neighbours() > 1
+            && (self.for_amx || self.of_pixel() <= MANY_BYTES_OF_PIXEL)
+            && self.takes_padding
+            && (0..self.spec.rank()).all(|axis| reach_if_padded(self.spec, axis).is_some());
+        match is_whole {
+            true if self.joins_in_place() => Reading::InPlace,
+            _ if may_be_padded => Reading::Padded,
             true => Reading::InPlace,
             false => Reading::Copied,
         }
+    }
+
+    /// Whether the taps of a row of the kernel are read as one where they are.
+    fn joins_in_place(&self) -> bool {
+        let of_tap = self.neighbours() * self.of_pixel();
+        !self.for_amx && self.of_pixel() <= MANY_BYTES_OF_PIXEL && of_tap <= MOST_BYTES_OF_TAP
     }
 
     fn gathering(&self) -> Gathering {
@@ -149,9 +190,10 @@ impl UnpackedConvolution<'_> {
         let outputs = spec.output_channels / group;
         let kernel: usize = spec.kernel_shape.iter().product();
         let (reading, gathering) = (self.reading(), self.gathering());
-        let row = match reading {
+        let pixels_of_tap = match reading {
             _ if gathering == Gathering::Always => kernel,
-            Reading::Padded => spec.kernel_shape[spec.rank() - 1],
+            Reading::Padded => self.neighbours(),
+            Reading::InPlace if self.joins_in_place() => self.neighbours(),
             _ => 1,
         };
         let of_filter = self.of_pixel() * kernel;
@@ -173,14 +215,14 @@ impl UnpackedConvolution<'_> {
                 Cow::Owned(ordered)
             }
         };
-        let (taps, bytes_of_tap) = (kernel / row, row * self.of_pixel());
+        let (taps, bytes_of_tap) = (kernel / pixels_of_tap, pixels_of_tap * self.of_pixel());
         let all = UnpackedFilters { bytes: &ordered, taps, bytes_of_tap };
         let format = format(all);
         let groups = ordered.chunks_exact(outputs * of_filter);
         let groups = groups.zip(first_sums.chunks_exact(outputs)).map(|(bytes, first_sums)| {
             PackedFilters::pack(UnpackedFilters { bytes, ..all }, format, first_sums.to_vec())
         });
-        ProductFilters { groups: groups.collect(), reading, gathering }
+        ProductFilters { groups: groups.collect(), pixels_of_tap, reading, gathering }
     }
 }
 
@@ -239,7 +281,12 @@ impl<E: ConvolutionElement> Convolution<E> {
                 copied_bytes = copied.as_ref().map(Tensor::try_as_plain_ram).transpose()?;
                 Cow::Borrowed(copied_bytes.as_ref().map_or(bytes, |copied| copied.as_bytes()))
             }
-            ConvolutionFilters::Products(_) => Cow::Borrowed(bytes),
+            ConvolutionFilters::Products(filters) => {
+                if filters.pixels_of_tap > 1 && filters.gathering == Gathering::Never {
+                    window.join_taps();
+                }
+                Cow::Borrowed(bytes)
+            }
         };
         let fill = |residual, output: &mut [u8]| self.run(&bytes, residual, &window, output);
         match own {
@@ -305,45 +352,57 @@ impl<E: ConvolutionElement> Convolution<E> {
         let ProductFilters { groups, gathering, .. } = filters;
         let packed = &groups[0];
         let of_pixel = self.bytes_of_group();
-        let (bytes_of_tap, count) = (window.row * of_pixel, pixels.len());
+        let (bytes_of_tap, count) = (window.pixels_of_tap * of_pixel, pixels.len());
         let gathers = match gathering {
             Gathering::Never => false,
             Gathering::Always => true,
             Gathering::OfNarrowImages => self.is_narrow(window),
         };
-        let (bytes, addresses, bytes_of_tap) = if gathers {
+        let Buffers { partial, patches, wide } = buffers;
+        partial.clear();
+        let (bytes, borders, addresses, bytes_of_tap) = if gathers {
             let starts = window.starts(pixels);
             let taps = window.taps();
-            let patches = &mut buffers.patches;
             let addresses =
                 gather(bytes, &starts, taps, bytes_of_tap, &self.padding, packed, patches);
-            (&**patches, addresses, taps / packed.taps * bytes_of_tap)
+            (&**patches, &[][..], addresses, taps / packed.taps * bytes_of_tap)
         } else {
-            (bytes, window.rows(pixels, packed.for_amx()), bytes_of_tap)
+            let addresses = window.rows(pixels, packed.for_amx(), partial);
+            patches.resize(0, partial.len() * bytes_of_tap);
+            for (tap, patch) in partial.iter().zip(patches.chunks_exact_mut(bytes_of_tap)) {
+                patch.copy_from_slice(&self.padding[..bytes_of_tap]);
+                patch[tap.before..][..tap.data.len()].copy_from_slice(&bytes[tap.data.clone()]);
+            }
+            (bytes, &**patches, addresses, bytes_of_tap)
         };
         // Channels of other groups follow a tap.
         let others = (self.group - 1) * of_pixel;
         let of_tap = 4 * packed.steps_of(bytes_of_tap);
-        if !packed.needs_wide_data() {
-            let length = others + of_tap;
-            // A matrix unit reads lines by their addresses.
-            let tap_slices = match packed.for_amx() && addresses.lines_for_amx().is_some() {
-                true => TapSlices::new(0),
-                false => addresses.tap_slices(|start| &bytes[start..], 1, &self.padding, length),
-            };
+        // A matrix unit reads lines by their addresses.
+        if packed.for_amx() && addresses.lines_for_amx().is_some() {
+            let tap_slices = TapSlices::new(0);
             return Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap };
         }
-        let reach = others + bytes_of_tap.next_multiple_of(2);
-        let (first, end) = match addresses.range() {
-            Some([first, last]) => (first, bytes.len().min(last + reach)),
-            None => (0, 0),
+        let at = |begin: usize, times: usize, images: &'t [u8], borders: &'t [u8]| {
+            move |start: usize| match start.checked_sub(bytes.len()) {
+                None => &images[times * (start - begin)..],
+                Some(behind) => &borders[times * behind..],
+            }
         };
-        let wide = &mut buffers.wide;
-        wide.clear();
-        wide.extend(bytes[first..end].iter().map(|code| i16::from(*code)));
-        let (bytes, padding): (&[u8], _) = (cast_slice(wide), &self.widened_padding[..]);
-        let at = |start| &bytes[2 * (start - first)..];
-        let tap_slices = addresses.tap_slices(at, 2, padding, 2 * others + of_tap);
+        let tap_slices = if packed.needs_wide_data() {
+            let reach = others + bytes_of_tap.next_multiple_of(2);
+            let (begin, end) = match addresses.range(bytes.len()) {
+                Some([first, last]) => (first, bytes.len().min(last + reach)),
+                None => (0, 0),
+            };
+            wide.clear();
+            wide.extend(bytes[begin..end].iter().chain(borders).map(|code| i16::from(*code)));
+            let (images, borders) = wide.split_at(end - begin);
+            let at = at(begin, 2, cast_slice(images), cast_slice(borders));
+            addresses.tap_slices(at, 2, &self.widened_padding, 2 * others + of_tap)
+        } else {
+            addresses.tap_slices(at(0, 1, bytes, borders), 1, &self.padding, others + of_tap)
+        };
         Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap }
     }
 
@@ -393,14 +452,15 @@ impl<E: ConvolutionElement> Convolution<E> {
         output: &mut [u8],
     ) -> TractResult<()> {
         let (pixels, channels) = (window.pixels(), self.spec.output_channels);
-        let weights = window.row * window.taps() * self.bytes_of_group() * channels;
+        let weights = window.pixels_of_tap * window.taps() * self.bytes_of_group() * channels;
         let size = self.datum_type.size_of();
         let stride = channels * size_of::<E::Data>();
         let residual = |row: usize| residual.skip(row * stride);
         let products = pixels.saturating_mul(weights / size_of::<E::Data>());
         let work = match &self.filters {
             ConvolutionFilters::Products(_) => {
-                E::PRODUCT.of(products).saturating_add(cost::READ_WEIGHT.of(weights))
+                let read = E::READ_WEIGHT.of(weights / size_of::<E::Data>());
+                E::PRODUCT.of(products).saturating_add(read)
             }
             ConvolutionFilters::Depthwise(_) if self.bytes_of_group() > size_of::<E::Data>() => {
                 E::PRODUCT.of(products)
@@ -463,6 +523,7 @@ fn lines_of_parts(window: &ChannelsLastWindow, threads: usize) -> (usize, PartSi
 /// What a thread copies elements to.
 #[derive(Default)]
 struct Buffers {
+    partial: Vec<PartialTap>,
     patches: Aligned<u8>,
     wide: Vec<i16>,
 }

@@ -28,7 +28,7 @@ pub(crate) use output::OutputRows;
 pub(crate) use packed::PackedConvolution;
 pub(crate) use pools::{ChannelsLastPool, PoolKind};
 pub(crate) use product::{
-    ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, MOST_ROWS, TilePlace,
+    ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, MOST_ROWS, SumLanes, TilePlace,
     UnpackedFilters,
 };
 #[cfg(target_arch = "x86_64")]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pulp::bytemuck::cast_slice;
 use tract_core::internal::*;
-use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
+use tract_core::ops::cnn::PoolSpec;
 
 use super::channels::ChannelKernels;
-use super::driver::{Convolution, ConvolutionFilters, UnpackedConvolution};
+use super::driver::{Convolution, ConvolutionFilters, UnpackedConvolution, reach_if_padded};
 use super::singles::{Singles, SinglesEpilogue};
 use super::window::output_shape;
 use crate::checks::expect_input_count;
@@ -22,9 +22,11 @@ pub(crate) struct PackedConvolution(Arc<Convolution<Singles>>);
 /// How many elements padding may add to a channel.
 const MOST_PADDING: usize = 1 << 16;
 
+const OPERATOR: &str = "PackedConvolution";
+
 impl_plain_op!(
     PackedConvolution,
-    "PackedConvolution",
+    OPERATOR,
     info = |op| {
         let Convolution { spec, group, epilogue, .. } = &*op.0;
         let SinglesEpilogue { adds, activation, slopes } = epilogue;
@@ -40,16 +42,8 @@ impl PackedConvolution {
     /// Whether this operator is made for a window: with one to three spatial axes, and padding that is no more than the
     /// kernel reaches.
     pub fn takes(spec: &PoolSpec) -> bool {
-        let reach = |axis: usize| {
-            let reach =
-                (spec.kernel_shape[axis] - 1).checked_mul(spec.dilation(axis))?.checked_add(1)?;
-            let pads = match &spec.padding {
-                PaddingSpec::Explicit(begin, end)
-                | PaddingSpec::ExplicitOnnxPool(begin, end, _) => begin[axis].max(end[axis]),
-                PaddingSpec::Valid | PaddingSpec::SameUpper | PaddingSpec::SameLower => 0,
-            };
-            (pads <= reach && spec.stride(axis) <= MOST_PADDING).then_some(reach)
-        };
+        let reach =
+            |axis| reach_if_padded(spec, axis).filter(|_| spec.stride(axis) <= MOST_PADDING);
         let padding = (0..spec.rank())
             .try_fold(1usize, |padding, axis| reach(axis)?.checked_mul(2)?.checked_mul(padding));
         (1..=3).contains(&spec.rank()) && padding.is_some_and(|padding| padding <= MOST_PADDING)
@@ -96,7 +90,7 @@ impl PackedConvolution {
             let format = Instructions::detect().format_of_singles();
             ConvolutionFilters::Products(unpacked.pack(&first_sums, |_| format))
         };
-        let padding = vec![0; size_of::<f32>() * input_channels];
+        let padding = vec![0; size_of::<f32>() * input_channels * filters.pixels_of_tap()];
         Ok(PackedConvolution(Arc::new(Convolution {
             spec,
             group,
@@ -114,13 +108,13 @@ impl PackedConvolution {
     }
 
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
-        expect_input_count("Convolution", inputs.len(), self.inputs()..=self.inputs())?;
-        self.0.eval("Convolution", inputs)
+        expect_input_count(OPERATOR, inputs.len(), self.inputs()..=self.inputs())?;
+        self.0.eval(OPERATOR, inputs)
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
-        expect_input_count("Convolution", inputs.len(), self.inputs()..=self.inputs())?;
-        let shape = output_shape("Convolution", &self.0.spec, DatumType::F32, inputs[0])?;
+        expect_input_count(OPERATOR, inputs.len(), self.inputs()..=self.inputs())?;
+        let shape = output_shape(OPERATOR, &self.0.spec, DatumType::F32, inputs[0])?;
         Ok(f32::fact(shape))
     }
 }

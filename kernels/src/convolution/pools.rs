@@ -33,9 +33,11 @@ pub(crate) enum PoolKind {
     Mean,
 }
 
+const OPERATOR: &str = "ChannelsLastPool";
+
 impl_plain_op!(
     ChannelsLastPool,
-    "ChannelsLastPool",
+    OPERATOR,
     info = |op| vec![format!("{:?}, {:?}", op.kind, op.spec)],
     validation = |op| match op.kind {
         PoolKind::Max => Validation::Accurate,
@@ -52,10 +54,10 @@ impl ChannelsLastPool {
         let input = args_1!(inputs);
         let data = floats(&input)?;
         let (window, shape) =
-            ChannelsLastWindow::new("Pool", &self.spec, input.shape(), size_of::<f32>())?;
+            ChannelsLastWindow::new(OPERATOR, &self.spec, input.shape(), size_of::<f32>())?;
         let channels = self.spec.output_channels;
         let of_row = channels * size_of::<f32>();
-        filled_output_dt("Pool", DatumType::F32, &shape, |output: &mut [u8]| {
+        filled_output_dt(OPERATOR, DatumType::F32, &shape, |output: &mut [u8]| {
             let elements = (output.len() / size_of::<f32>()).saturating_mul(window.taps());
             let work = cost::PRODUCT_OF_CHANNELS.of(elements);
             fill_rows(output, of_row, work, |first, output| {
@@ -99,7 +101,7 @@ impl ChannelsLastPool {
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
-        expect_input_count("Pool", inputs.len(), 1..=1)?;
-        Ok(f32::fact(output_shape("Pool", &self.spec, DatumType::F32, inputs[0])?))
+        expect_input_count(OPERATOR, inputs.len(), 1..=1)?;
+        Ok(f32::fact(output_shape(OPERATOR, &self.spec, DatumType::F32, inputs[0])?))
     }
 }

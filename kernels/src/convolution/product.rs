@@ -39,6 +39,8 @@ pub(crate) trait ConvolutionElement:
     type Data: Datum + Pod;
     /// What a product of two costs.
     const PRODUCT: Cost;
+    /// What reading a weight costs.
+    const READ_WEIGHT: Cost;
     /// What becomes of a sum.
     type Epilogue: Debug + PartialEq + Send + Sync;
     /// The weights of a convolution of single channels, or of narrow groups.
@@ -71,21 +73,11 @@ pub(crate) struct DepthwiseRows<'a, E: ConvolutionElement> {
     pub output: OutputRows<'a>,
 }
 
-/// Vectors that multiply a step of data with one of weights, of which each lane has `W` bytes.
-pub(crate) trait Dot<E: ConvolutionElement, const W: usize, const N: usize>:
-    Lanes<N>
-{
-    /// A step of data, for all lanes.
-    type Left: Copy;
-    /// A step of weights for each lane.
-    type Right: Copy;
+/// Vectors of sums, which become elements of the output.
+pub(crate) trait SumLanes<E: ConvolutionElement, const N: usize>: Lanes<N> {
     type Sums: Copy;
-    fn left(self, step: [u8; 4]) -> Self::Left;
-    fn right(self, step: &[[i8; W]; N]) -> Self::Right;
     /// What sums begin with.
     fn first(self, words: &[i32; N]) -> Self::Sums;
-    /// Adds the products to sums.
-    fn dot(self, sums: Self::Sums, left: Self::Left, right: Self::Right) -> Self::Sums;
     /// Writes what becomes of the sums of some rows.
     fn finish<const R: usize, const V: usize>(
         self,
@@ -94,6 +86,20 @@ pub(crate) trait Dot<E: ConvolutionElement, const W: usize, const N: usize>:
         at: TilePlace,
         output: &mut OutputRows,
     );
+}
+
+/// Vectors that multiply a step of data with one of weights, of which each lane has `W` bytes.
+pub(crate) trait Dot<E: ConvolutionElement, const W: usize, const N: usize>:
+    SumLanes<E, N>
+{
+    /// A step of data, for all lanes.
+    type Left: Copy;
+    /// A step of weights for each lane.
+    type Right: Copy;
+    fn left(self, step: [u8; 4]) -> Self::Left;
+    fn right(self, step: &[[i8; W]; N]) -> Self::Right;
+    /// Adds the products to sums.
+    fn dot(self, sums: Self::Sums, left: Self::Left, right: Self::Right) -> Self::Sums;
 }
 
 /// Where a tile is in the output: the first channel, and how many there are; and the first row.

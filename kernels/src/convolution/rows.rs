@@ -122,11 +122,11 @@ impl Im2rowAddresses {
         slices
     }
 
-    /// Where the first tap begins, and the last one, but for those in the padding.
-    pub fn range(&self) -> Option<[usize; 2]> {
+    /// Where the first tap begins, and the last one, of those before the end of the images. Lines have no others.
+    pub fn range(&self, end: usize) -> Option<[usize; 2]> {
         match self {
             Im2rowAddresses::Runs { distance, runs } => {
-                let runs = runs.iter().filter(|run| run.start != PADDING);
+                let runs = runs.iter().filter(|run| run.start < end);
                 let ranges = runs.filter_map(|run| run.range(*distance));
                 ranges.reduce(|[first, last], [start, end]| [first.min(start), last.max(end)])
             }
@@ -179,8 +179,14 @@ impl<'a> TapSlices<'a> {
         let reach = last.checked_mul(distance).and_then(|last| last.checked_add(self.length));
         assert!(reach.is_some_and(|reach| reach <= bytes.len()), "rows end behind the data");
         let first = NonNull::from(bytes).cast();
-        // SAFETY: the last row is within the bytes, with all of its own.
-        self.starts.extend((0..rows).map(|row| unsafe { first.add(row * distance) }));
+        // Added up: not every processor multiplies 64 bits in vectors.
+        let mut begin = 0_usize;
+        self.starts.extend((0..rows).map(|_| {
+            // SAFETY: the last row is within the bytes, with all of its own.
+            let start = unsafe { first.add(begin) };
+            begin = begin.wrapping_add(distance);
+            start
+        }));
     }
 
     /// `R` of the slices, from number `first` on: of each `count` elements, which begin at a byte of it.

@@ -5,7 +5,9 @@ use tract_core::internal::*;
 
 use super::channels::{ChannelKernels, ChannelSums, Reduction};
 use super::output::OutputRows;
-use super::product::{ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, TilePlace};
+use super::product::{
+    ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, SumLanes, TilePlace,
+};
 use crate::cost::{self, Cost};
 use crate::isa::{Instructions, Lanes, with_isa};
 use crate::product::activation::{Activation, ActivationLanes};
@@ -30,6 +32,7 @@ impl ConvolutionElement for Singles {
     type Depthwise = ChannelKernels;
 
     const PRODUCT: Cost = cost::PRODUCT;
+    const READ_WEIGHT: Cost = cost::READ_WEIGHT;
 
     fn multiply(task: &mut GemmTask<Singles>) {
         with_isa!(task.filters.instructions, isa => multiply_on(task, isa));
@@ -75,10 +78,29 @@ impl Instructions {
     }
 }
 
+impl<L: ActivationLanes<N>, const N: usize> SumLanes<Singles, N> for L {
+    type Sums = L::Floats;
+
+    #[inline(always)]
+    fn first(self, words: &[i32; N]) -> L::Floats {
+        self.f32_of_words(self.load_i32(words))
+    }
+
+    #[inline(always)]
+    fn finish<const R: usize, const V: usize>(
+        self,
+        epilogue: &SinglesEpilogue,
+        sums: &[[L::Floats; V]; R],
+        at: TilePlace,
+        output: &mut OutputRows,
+    ) {
+        finish(self, epilogue, sums, at, output);
+    }
+}
+
 impl<L: ActivationLanes<N>, const N: usize> Dot<Singles, 4, N> for L {
     type Left = L::Floats;
     type Right = L::Floats;
-    type Sums = L::Floats;
 
     #[inline(always)]
     fn left(self, step: [u8; 4]) -> L::Floats {
@@ -93,24 +115,8 @@ impl<L: ActivationLanes<N>, const N: usize> Dot<Singles, 4, N> for L {
     }
 
     #[inline(always)]
-    fn first(self, words: &[i32; N]) -> L::Floats {
-        self.f32_of_words(self.load_i32(words))
-    }
-
-    #[inline(always)]
     fn dot(self, sums: L::Floats, left: L::Floats, right: L::Floats) -> L::Floats {
         self.mul_add(left, right, sums)
-    }
-
-    #[inline(always)]
-    fn finish<const R: usize, const V: usize>(
-        self,
-        epilogue: &SinglesEpilogue,
-        sums: &[[L::Floats; V]; R],
-        at: TilePlace,
-        output: &mut OutputRows,
-    ) {
-        finish(self, epilogue, sums, at, output);
     }
 }
 

@@ -126,7 +126,7 @@ proptest! {
         (group, inputs, outputs) in prop_oneof![
             4 => (
                 1..4usize,
-                prop_oneof![9 => 1..4usize, 1 => 45..50usize],
+                prop_oneof![9 => 1..4usize, 2 => 5..40usize, 1 => 45..50usize],
                 prop_oneof![8 => 1..4usize, 8 => 7..20usize, 2 => 49..56usize, 1 => 113..140usize],
             ),
             1 => (1..150usize, Just(1), Just(1)),

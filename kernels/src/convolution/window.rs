@@ -20,8 +20,17 @@ pub(crate) struct ChannelsLastWindow {
     of_pixel: usize,
     /// How it moves over one of them.
     pub per_image: Window,
-    /// How many pixels of a row a tap has.
-    pub row: usize,
+    /// How many pixels of a row of the kernel a tap has.
+    pub pixels_of_tap: usize,
+}
+
+/// A tap of several pixels, of which some are in the padding: it must be copied.
+#[derive(Debug, Clone)]
+pub(crate) struct PartialTap {
+    /// The bytes of padding before the data.
+    pub before: usize,
+    /// Where the data is in the images.
+    pub data: Range<usize>,
 }
 
 /// The shape of the output of an operator whose data is `[any axes, spatial axes, channels]`.
@@ -82,8 +91,12 @@ impl ChannelsLastWindow {
         let (batch, sizes) = shape[..shape.len() - 1].split_at(shape.len() - 1 - rank);
         let images = volume(batch).context("the data is too large")?;
         let of_pixel = channels.checked_mul(size).context("the data is too large")?;
-        let window =
-            ChannelsLastWindow { images, of_pixel, per_image: Window::new(spec, sizes)?, row: 1 };
+        let window = ChannelsLastWindow {
+            images,
+            of_pixel,
+            per_image: Window::new(spec, sizes)?,
+            pixels_of_tap: 1,
+        };
         let outputs = &window.per_image.output[3 - rank..];
         let shape = [batch, outputs, &[spec.output_channels]].concat();
         Ok((window, shape.into()))
@@ -181,13 +194,28 @@ impl ChannelsLastWindow {
             })
         })?;
         (self.per_image.input, self.per_image.pads) = (sizes, [[0; 2]; 3]);
-        (self.row, self.per_image.kernel[2]) = (self.per_image.kernel[2], 1);
+        self.join_taps();
         Ok(padded)
     }
 
+    /// The taps of a row of the kernel, which are neighbours, become one.
+    pub fn join_taps(&mut self) {
+        (self.pixels_of_tap, self.per_image.kernel[2]) = (self.per_image.kernel[2], 1);
+    }
+
+    /// The bytes of all images.
+    fn bytes(&self) -> usize {
+        self.images * self.per_image.input.iter().product::<usize>() * self.of_pixel
+    }
+
     /// Where the taps of some pixels of the output begin in the images: as lines of equal distances, if that is asked for and there is no
-    /// padding, or if each pixel is made of itself.
-    pub fn rows(&self, pixels: Range<usize>, are_strided: bool) -> Im2rowAddresses {
+    /// padding, or if each pixel is made of itself. Partial taps are added to `partial`: they follow each other behind the images.
+    pub fn rows(
+        &self,
+        pixels: Range<usize>,
+        are_strided: bool,
+        partial: &mut Vec<PartialTap>,
+    ) -> Im2rowAddresses {
         let of_pixel = self.of_pixel;
         let is_padded = self.per_image.pads != [[0; 2]; 3];
         let are_whole =
@@ -202,7 +230,7 @@ impl ChannelsLastWindow {
             );
         }
         if is_padded || !are_strided || pixels.is_empty() {
-            return self.runs(pixels);
+            return self.runs(pixels, partial);
         }
         let distance = self.per_image.strides[2] * of_pixel;
         let tap_offsets = self.starts(0..1);
@@ -217,39 +245,55 @@ impl ChannelsLastWindow {
     }
 
     /// Where the taps of some pixels of the output begin in the images: one tap after the other, those of each line of the output.
-    fn runs(&self, pixels: Range<usize>) -> Im2rowAddresses {
-        let [pad, _] = self.per_image.pads[2];
-        let (stride, dilation, size) =
-            (self.per_image.strides[2], self.per_image.dilations[2], self.per_image.input[2]);
+    fn runs(&self, pixels: Range<usize>, partial: &mut Vec<PartialTap>) -> Im2rowAddresses {
+        let ([pad, _], size) = (self.per_image.pads[2], self.per_image.input[2]);
+        let (stride, dilation) = (self.per_image.strides[2], self.per_image.dilations[2]);
         let with_lines = |(line, pixels)| {
             let mut of_line = vec![];
             self.lines(line, &mut of_line);
             (pixels, of_line)
         };
         let lines: Vec<_> = self.lines_of(pixels).map(with_lines).collect();
-        let mut runs = vec![];
-        let mut push = |start: usize, rows: Range<usize>| {
-            if !rows.is_empty() {
-                runs.push(RunOfRows { start, rows: rows.len() });
-            }
+        let (bytes, bytes_of_tap) = (self.bytes(), self.pixels_of_tap * self.of_pixel);
+        let mut runs: Vec<RunOfRows> = vec![];
+        let mut push = |start: usize, rows: usize| match runs.last_mut() {
+            Some(last) if [last.start, start] == [PADDING; 2] => last.rows += rows,
+            _ if rows > 0 => runs.push(RunOfRows { start, rows }),
+            _ => (),
         };
         for line_of_kernel in 0..self.per_image.kernel[0] * self.per_image.kernel[1] {
             for column in 0..self.per_image.kernel[2] {
                 let reach = column * dilation;
+                // Taps of pixels from this one on meet data alone, up to that one.
+                let whole = pad.saturating_sub(reach).div_ceil(stride);
+                let room = (pad + size).checked_sub(reach + self.pixels_of_tap);
+                let whole = whole..room.map_or(0, |room| room / stride + 1).max(whole);
                 for (pixels, of_line) in &lines {
-                    // Pixels from this one on meet data, up to that one.
-                    let [first, end] = [pad, pad + size].map(|bound| {
-                        let met = bound.saturating_sub(reach).div_ceil(stride);
-                        met.clamp(pixels.start, pixels.end)
-                    });
-                    match of_line[line_of_kernel] {
-                        Some(line) if first < end => {
-                            push(PADDING, pixels.start..first);
-                            push(self.start(line, first * stride + reach - pad), first..end);
-                            push(PADDING, end..pixels.end);
+                    let Some(line) = of_line[line_of_kernel] else {
+                        push(PADDING, pixels.len());
+                        continue;
+                    };
+                    let [first, end] =
+                        [whole.start, whole.end].map(|it| it.clamp(pixels.start, pixels.end));
+                    let mut border = |pixel: usize| {
+                        let begin = pixel * stride + reach;
+                        let met = begin.max(pad)..(begin + self.pixels_of_tap).min(pad + size);
+                        if met.is_empty() {
+                            return PADDING;
                         }
-                        _ => push(PADDING, pixels.clone()),
-                    }
+                        let start = self.start(line, met.start - pad);
+                        partial.push(PartialTap {
+                            before: (met.start - begin) * self.of_pixel,
+                            data: start..start + met.len() * self.of_pixel,
+                        });
+                        bytes + (partial.len() - 1) * bytes_of_tap
+                    };
+                    (pixels.start..first).for_each(|pixel| push(border(pixel), 1));
+                    push(
+                        self.start(line, (first * stride + reach).saturating_sub(pad)),
+                        end - first,
+                    );
+                    (end..pixels.end).for_each(|pixel| push(border(pixel), 1));
                 }
             }
         }

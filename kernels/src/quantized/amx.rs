@@ -102,10 +102,7 @@ impl On<Avx512Vnni> for AllBlocks<'_, '_> {
     fn run(self, lanes: Avx512Vnni) {
         let AllBlocks { isa, task, lines } = self;
         let blocks = RowBlocks::of(task, lines);
-        // SAFETY: the processor has tiles, and the sizes are those that `ldtilecfg` takes.
-        unsafe {
-            asm!("ldtilecfg [{}]", in(reg) &raw const TILE_CONFIGURATION, options(nostack, readonly))
-        };
+        let tiles = ConfiguredTiles::of(isa);
         // SAFETY: the processor has such vectors.
         let mut sums: BlockSums = [unsafe { _mm512_setzero_si512() }; _];
         for panel in task.panels.clone() {
@@ -124,10 +121,10 @@ impl On<Avx512Vnni> for AllBlocks<'_, '_> {
                     },
                 };
                 match (block.tiles, vectors) {
-                    (2, 2) => multiply_block::<2, 2>(isa, task, panel, codes, &mut sums),
-                    (2, _) => multiply_block::<2, 1>(isa, task, panel, codes, &mut sums),
-                    (_, 2) => multiply_block::<1, 2>(isa, task, panel, codes, &mut sums),
-                    _ => multiply_block::<1, 1>(isa, task, panel, codes, &mut sums),
+                    (2, 2) => multiply_block::<2, 2>(&tiles, task, panel, codes, &mut sums),
+                    (2, _) => multiply_block::<2, 1>(&tiles, task, panel, codes, &mut sums),
+                    (_, 2) => multiply_block::<1, 2>(&tiles, task, panel, codes, &mut sums),
+                    _ => multiply_block::<1, 1>(&tiles, task, panel, codes, &mut sums),
                 }
                 let segments = &blocks.segments[block.segments.clone()];
                 let (first, sums) = (block.first, &sums);
@@ -140,7 +137,25 @@ impl On<Avx512Vnni> for AllBlocks<'_, '_> {
                 task.row_on(lanes, lines, panel, first);
             }
         }
-        // SAFETY: as above.
+    }
+}
+
+/// The thread's tiles, with the sizes that blocks need, until this is dropped.
+struct ConfiguredTiles(());
+
+impl ConfiguredTiles {
+    fn of(_: Amx) -> ConfiguredTiles {
+        // SAFETY: the processor has tiles, and the sizes are those that `ldtilecfg` takes.
+        unsafe {
+            asm!("ldtilecfg [{}]", in(reg) &raw const TILE_CONFIGURATION, options(nostack, readonly))
+        };
+        ConfiguredTiles(())
+    }
+}
+
+impl Drop for ConfiguredTiles {
+    fn drop(&mut self) {
+        // SAFETY: the processor has tiles.
         unsafe { asm!("tilerelease", options(nomem, nostack)) };
     }
 }
@@ -242,7 +257,7 @@ struct RowBlockCodes<'a> {
 
 /// Computes the sums of `M` tiles of rows and `V` of channels.
 fn multiply_block<const M: usize, const V: usize>(
-    _: Amx,
+    _: &ConfiguredTiles,
     task: &GemmTask<Codes>,
     panel: usize,
     RowBlockCodes { codes, distance, tap_offsets }: RowBlockCodes,
@@ -277,7 +292,7 @@ fn multiply_block<const M: usize, const V: usize>(
         (beside: $beside:tt, below: $below:tt, both: $both:tt, $behind:literal) => {
             // SAFETY: the machine has the instructions. They read `M` tiles of codes in each step of each tap,
             // whole tiles of `V` vectors of weights, and `V` vectors of first sums; they write `M * 16 * V` vectors. That all of
-            // them are there was checked above. Nothing else uses tiles between `ldtilecfg` and `tilerelease`.
+            // them are there was checked above. The tiles are configured, and nothing else uses them.
             unsafe {
                 asm!(
                     "test {codes}, {codes}",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tract_core::internal::*;
 
-use super::finish::{Places, vectors, vectors_of_codes};
+use super::finish::{MOST_LANES, Places, vectors, vectors_of_codes};
 use super::levels::Levels;
 use crate::checks::{expect_inputs, volume};
 use crate::convolution::one_pixel;
@@ -47,9 +47,6 @@ struct OperandScales {
 /// Channels are repeated until there are this many scales.
 const LEAST_SCALES: usize = 256;
 
-/// The most results that are computed at once: so many scales follow the last channel.
-const MOST_LANES: usize = 64;
-
 /// The vectors of codes beside codes.
 const VECTORS_OF_BOTH: usize = 2;
 
@@ -72,13 +69,8 @@ impl QuantizedArithmetic {
             let channel = number % channels;
             let [a, b] = [operands[0].of(channel), operands[1].of(channel)];
             // To codes at once.
-            let (factor, shift, [least, most]) = match &output {
-                None => (1., 0., limits),
-                Some(levels) => {
-                    let level = levels.of(channel);
-                    (level.factor, level.shift, levels.limits(level, limits))
-                }
-            };
+            let [factor, shift, least, most] =
+                Levels::scale_of_codes(output.as_deref(), channel, limits);
             let factor_of_b = if operation == Operation::Add { factor } else { 1. };
             let of_a = [a.scale * factor, a.low * factor];
             let of_b = [b.scale * factor_of_b, b.low * factor_of_b];
@@ -250,7 +242,7 @@ impl QuantizedArithmetic {
             None => (true, DatumType::F32),
         };
         let size = dt.size_of();
-        filled_output_dt("QuantizedArithmetic", dt, shape, |bytes: &mut [u8]| {
+        filled_output_dt(&self.name(), dt, shape, |bytes: &mut [u8]| {
             let instructions = Instructions::detect();
             // How many channels of `a` one image of `b` is for, if that has one pixel.
             let image = (a.len() != b.len()).then(|| a.len() / b.len() * channels);
@@ -301,11 +293,12 @@ impl QuantizedArithmetic {
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
-        let [a, b] = expect_inputs("QuantizedArithmetic", ["a", "b"], inputs)?;
+        let [a, b] = expect_inputs(&self.name(), ["a", "b"], inputs)?;
         for input in [a, b] {
             ensure!(
                 input.datum_type == DatumType::U8,
-                "QuantizedArithmetic: an input is {input:?}, but must be of type U8"
+                "{}: an input is {input:?}, but must be of type U8",
+                self.name()
             );
         }
         let dt = if self.output.is_some() { DatumType::U8 } else { DatumType::F32 };

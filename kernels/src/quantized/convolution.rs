@@ -159,8 +159,8 @@ impl QuantizedConvolution {
         };
         // What is read at once may reach beyond the channels.
         let mut zeros = data.zeros(spec.input_channels).unwrap_or_default();
-        zeros = zeros.repeat(together);
-        zeros.resize(spec.input_channels + MOST_CHANNELS, 0);
+        zeros = zeros.repeat(together * filters.pixels_of_tap());
+        zeros.resize(spec.input_channels * filters.pixels_of_tap() + MOST_CHANNELS, 0);
         let widened_zeros = zeros.iter().flat_map(|zero| i16::from(*zero).to_ne_bytes());
         let last = residual.map_or(output, |residual| &residual.output);
         let text = match last {

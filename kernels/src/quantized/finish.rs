@@ -10,8 +10,8 @@ use crate::convolution::{OutputRows, TilePlace};
 use crate::isa::{Lanes, On, put_floats};
 use crate::product::activation::Activation;
 
-/// The most sums of a row that are finished at once.
-const MOST_LANES: usize = 64;
+/// The most sums of a row that are finished at once, and the most results of arithmetic: so many scales follow the last channel.
+pub(super) const MOST_LANES: usize = 64;
 
 /// Per-channel scales: for each channel `x * factor + addend`, between two limits.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,13 +171,8 @@ impl ResidualScales {
     fn new(channels: usize, own: &Levels, of: &ResidualOperand) -> ResidualScales {
         let scale = |channel: usize| {
             let (own, other) = (own.of(channel), of.levels.of(channel));
-            let (factor, shift, [least, most]) = match &of.output {
-                None => (1., 0., of.limits),
-                Some(levels) => {
-                    let level = levels.of(channel);
-                    (level.factor, level.shift, levels.limits(level, of.limits))
-                }
-            };
+            let [factor, shift, least, most] =
+                Levels::scale_of_codes(of.output.as_deref(), channel, of.limits);
             let addend = (own.low + other.low) * factor + shift;
             ([own.scale * factor, addend, least, most], other.scale * factor)
         };
@@ -235,13 +230,9 @@ impl Epilogue {
             None => (UNLIMITED, Some(activation)),
         };
         // Numbers become codes that are not rounded, with the limits of the numbers.
-        let coded = |channel: usize, [scale, bias]: [f32; 2], [min, max]: [f32; 2]| match levels {
-            None => [scale, bias, min, max],
-            Some(levels) => {
-                let level = levels.of(channel);
-                let [min, max] = levels.limits(level, [min, max]);
-                [scale * level.factor, bias * level.factor + level.shift, min, max]
-            }
+        let coded = |channel: usize, [scale, bias]: [f32; 2], limits: [f32; 2]| {
+            let [factor, shift, min, max] = Levels::scale_of_codes(levels, channel, limits);
+            [scale * factor, bias * factor + shift, min, max]
         };
         let is_last = activation.is_none() && second.is_none();
         let first = scales.iter().enumerate().map(|(channel, scale)| match is_last {

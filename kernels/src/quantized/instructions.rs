@@ -4,9 +4,9 @@
 use super::amx;
 use super::depthwise::{DepthwiseKernels, multiply_rows};
 use super::finish::{Epilogue, TileSums};
-use super::vectors::{Codes, DotCodes};
+use super::vectors::{CodeLanes, Codes};
 use crate::convolution::{
-    ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, OutputRows, TilePlace,
+    ConvolutionElement, DepthwiseRows, FilterFormat, GemmTask, OutputRows, SumLanes, TilePlace,
     UnpackedFilters,
 };
 use crate::cost::{self, Cost};
@@ -18,9 +18,35 @@ impl ConvolutionElement for Codes {
     type Depthwise = DepthwiseKernels;
 
     const PRODUCT: Cost = cost::PRODUCT_OF_CODES;
+    const READ_WEIGHT: Cost = cost::READ_CODE;
 
     fn multiply(task: &mut GemmTask<Codes>) {
-        multiply(task);
+        match (task.filters.instructions, task.filters.needs_wide_data()) {
+            (Instructions::Portable(isa), false) => task.multiply_on(isa),
+            #[cfg(target_arch = "x86_64")]
+            (Instructions::Avx2(isa), false) => task.multiply_on::<_, 4, 8>(isa),
+            #[cfg(target_arch = "x86_64")]
+            (Instructions::Avx2(isa), true) => task.multiply_on::<_, 2, 8>(isa),
+            #[cfg(target_arch = "x86_64")]
+            (Instructions::AvxVnni(isa), false) => task.multiply_on(isa),
+            #[cfg(target_arch = "x86_64")]
+            (Instructions::Avx512(isa), false) => task.multiply_on::<_, 4, 16>(isa),
+            #[cfg(target_arch = "x86_64")]
+            (Instructions::Avx512(isa), true) => task.multiply_on::<_, 2, 16>(isa),
+            #[cfg(target_arch = "x86_64")]
+            (Instructions::Avx512Vnni(isa), false) => task.multiply_on(isa),
+            #[cfg(target_arch = "x86_64")]
+            (Instructions::Avx512Bf16(isa), false) => task.multiply_on(isa.avx512_vnni()),
+            #[cfg(target_arch = "x86_64")]
+            (Instructions::Amx(isa), false) => amx::multiply(isa, task),
+            #[cfg(target_arch = "aarch64")]
+            (Instructions::Neon(isa), false) => task.multiply_on(isa),
+            #[cfg(target_arch = "aarch64")]
+            (Instructions::NeonDot(isa), false) => task.multiply_on(isa),
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            (Instructions::Simd128(isa), true) => task.multiply_on(isa),
+            (instructions, widened) => unreachable!("{instructions:?}, widened codes: {widened}"),
+        }
     }
 
     fn depthwise(kernels: &DepthwiseKernels, rows: DepthwiseRows<Codes>) {
@@ -28,37 +54,19 @@ impl ConvolutionElement for Codes {
     }
 }
 
-/// Codes are multiplied as vectors do it with codes.
-impl<L: DotCodes<W, N>, const W: usize, const N: usize> Dot<Codes, W, N> for L {
-    type Left = L::Left;
-    type Right = L::Right;
+impl<L: CodeLanes<N>, const N: usize> SumLanes<Codes, N> for L {
     type Sums = L::Words;
 
     #[inline(always)]
-    fn left(self, step: [u8; 4]) -> Self::Left {
-        DotCodes::left(self, step)
-    }
-
-    #[inline(always)]
-    fn right(self, step: &[[i8; W]; N]) -> Self::Right {
-        DotCodes::right(self, step)
-    }
-
-    #[inline(always)]
-    fn first(self, words: &[i32; N]) -> Self::Sums {
+    fn first(self, words: &[i32; N]) -> L::Words {
         self.load_i32(words)
-    }
-
-    #[inline(always)]
-    fn dot(self, sums: Self::Sums, left: Self::Left, right: Self::Right) -> Self::Sums {
-        DotCodes::dot(self, sums, left, right)
     }
 
     #[inline(always)]
     fn finish<const R: usize, const V: usize>(
         self,
         epilogue: &Epilogue,
-        sums: &[[Self::Sums; V]; R],
+        sums: &[[L::Words; V]; R],
         at: TilePlace,
         output: &mut OutputRows,
     ) {
@@ -102,34 +110,4 @@ fn pairs_fit(weights: UnpackedFilters) -> bool {
     let fits =
         |pair: &[i8]| pair.iter().map(|code| u16::from(code.unsigned_abs())).sum::<u16>() <= 128;
     weights.bytes.chunks_exact(weights.bytes_of_tap).all(|tap| tap.chunks(2).all(fits))
-}
-
-/// Computes all tiles of a task.
-fn multiply(task: &mut GemmTask<Codes>) {
-    match (task.filters.instructions, task.filters.needs_wide_data()) {
-        (Instructions::Portable(isa), false) => task.multiply_on(isa),
-        #[cfg(target_arch = "x86_64")]
-        (Instructions::Avx2(isa), false) => task.multiply_on::<_, 4, 8>(isa),
-        #[cfg(target_arch = "x86_64")]
-        (Instructions::Avx2(isa), true) => task.multiply_on::<_, 2, 8>(isa),
-        #[cfg(target_arch = "x86_64")]
-        (Instructions::AvxVnni(isa), false) => task.multiply_on(isa),
-        #[cfg(target_arch = "x86_64")]
-        (Instructions::Avx512(isa), false) => task.multiply_on::<_, 4, 16>(isa),
-        #[cfg(target_arch = "x86_64")]
-        (Instructions::Avx512(isa), true) => task.multiply_on::<_, 2, 16>(isa),
-        #[cfg(target_arch = "x86_64")]
-        (Instructions::Avx512Vnni(isa), false) => task.multiply_on(isa),
-        #[cfg(target_arch = "x86_64")]
-        (Instructions::Avx512Bf16(isa), false) => task.multiply_on(isa.avx512_vnni()),
-        #[cfg(target_arch = "x86_64")]
-        (Instructions::Amx(isa), false) => amx::multiply(isa, task),
-        #[cfg(target_arch = "aarch64")]
-        (Instructions::Neon(isa), false) => task.multiply_on(isa),
-        #[cfg(target_arch = "aarch64")]
-        (Instructions::NeonDot(isa), false) => task.multiply_on(isa),
-        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-        (Instructions::Simd128(isa), true) => task.multiply_on(isa),
-        (instructions, widened) => unreachable!("{instructions:?}, widened codes: {widened}"),
-    }
 }

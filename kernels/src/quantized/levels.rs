@@ -91,9 +91,13 @@ impl Levels {
         self.channels.len() == 1
     }
 
-    /// The codes of two limits, not rounded.
-    pub fn limits(&self, level: ChannelLevels, limits: [f32; 2]) -> [f32; 2] {
-        limits.map(|limit| limited(limit * level.factor + level.shift, 0., self.top()))
+    /// The factor and the addend that make codes of a channel's numbers, and the codes of two limits of these: none is rounded. Without
+    /// levels, numbers stay as they are.
+    pub fn scale_of_codes(levels: Option<&Levels>, channel: usize, limits: [f32; 2]) -> [f32; 4] {
+        let Some(levels) = levels else { return [1., 0., limits[0], limits[1]] };
+        let ChannelLevels { factor, shift, .. } = levels.of(channel);
+        let [least, most] = limits.map(|limit| limited(limit * factor + shift, 0., levels.top()));
+        [factor, shift, least, most]
     }
 
     /// The zero point of each of so many channels, if each has a code that stands for 0.
@@ -175,7 +179,8 @@ mod tests {
         let number = |code: u8| level.low + f32::from(code) * level.scale;
         assert_eq!([0, 255].map(number), [-1.5, 126.]);
         assert!((0..=255).all(|it| code(number(it)) == it));
-        assert_eq!(levels.limits(level, [0., f32::INFINITY]), [3., 255.]);
+        let [.., least, most] = Levels::scale_of_codes(Some(&levels), 0, [0., f32::INFINITY]);
+        assert_eq!([least, most], [3., 255.]);
         assert_eq!(
             [0., 126., 0.25, 127., f32::NAN].map(|it| levels.exact_code(it)),
             [Some(3), Some(255), None, None, None]

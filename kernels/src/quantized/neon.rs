@@ -12,7 +12,8 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::vectors::{CodeLanes, DotCodes, TapLanes};
+use super::vectors::{CodeLanes, Codes, TapLanes};
+use crate::convolution::Dot;
 use crate::isa::{Isa, Lanes, Neon, NeonDot, NeonPairs, intrinsics};
 
 type Words = [uint32x4_t; 2];
@@ -20,7 +21,7 @@ type Words = [uint32x4_t; 2];
 impl<const DOT: bool> CodeLanes<8> for NeonPairs<DOT> where NeonPairs<DOT>: Isa {}
 
 /// For each of the four codes, those of all lanes.
-impl DotCodes<4, 8> for Neon {
+impl Dot<Codes, 4, 8> for Neon {
     type Left = int16x4_t;
     type Right = [int16x8_t; 4];
 
@@ -48,7 +49,7 @@ impl DotCodes<4, 8> for Neon {
 }
 
 /// The codes are once in a register: the instruction takes them for all lanes.
-impl DotCodes<4, 8> for NeonDot {
+impl Dot<Codes, 4, 8> for NeonDot {
     type Left = int8x8_t;
     type Right = [int8x16_t; 2];
 

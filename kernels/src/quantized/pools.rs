@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
@@ -77,21 +76,12 @@ pub(crate) struct QuantizedSum {
     pub output: Option<Arc<Levels>>,
 }
 
-/// Adds the codes of some pixels.
-struct SumPixels<'a> {
-    codes: &'a [u8],
-    sums: &'a mut [u32],
-}
-
-impl WithSimd for SumPixels<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        for codes in self.codes.chunks_exact(self.sums.len()) {
-            for (sum, code) in self.sums.iter_mut().zip(codes) {
-                *sum += u32::from(*code);
-            }
+/// Adds the codes of some pixels to the sums of their channels.
+#[inline(always)]
+fn add_pixels(codes: &[u8], sums: &mut [u32]) {
+    for codes in codes.chunks_exact(sums.len()) {
+        for (sum, code) in sums.iter_mut().zip(codes) {
+            *sum += u32::from(*code);
         }
     }
 }
@@ -121,13 +111,17 @@ impl QuantizedSum {
             pixels <= MOST_PIXELS,
             "QuantizedSum: an image has {pixels} pixels, but must have {MOST_PIXELS} or fewer"
         );
-        let mut numbers = vec![];
+        let (vectors, mut numbers) = (Vectors::detect(), vec![]);
         if count > 0 {
             let mut sums = vec![0; channels];
             for number in 0..images {
                 sums.fill(0);
                 let codes = &codes[number * image..][..image];
-                Vectors::detect().run(SumPixels { codes, sums: &mut sums });
+                let sums_of_channels = &mut sums[..];
+                vectors.run(
+                    #[inline(always)]
+                    move || add_pixels(codes, sums_of_channels),
+                );
                 numbers.extend(sums.iter().enumerate().map(|(channel, sum)| {
                     let level = self.levels.of(channel);
                     (*sum as f32 * level.scale + pixels as f32 * level.low) * self.factor

@@ -61,6 +61,8 @@ fn axis() -> impl Strategy<Value = WindowAxis> {
 fn case() -> impl Strategy<Value = LayerCase> {
     let channels = prop_oneof![
         3 => (Just(1usize), 1..40usize, 1..80usize),
+        // Taps have whole steps.
+        2 => (Just(1usize), (1..36usize).prop_map(|steps| 4 * steps), 1..80usize),
         // Sums of some tiles.
         1 => (Just(1usize), 60..150usize, 20..70usize),
         1 => (2..6usize, 1..9usize, 1..20usize),

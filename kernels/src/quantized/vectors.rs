@@ -5,6 +5,7 @@
 //! bits (`vpmaddubsw`), which is exact if they fit: if two neighbours of the weights are together at most 128 from 0, as
 //! NNCF makes them if it is asked to. Others are widened to 16 bits first, and so is the data.
 
+use crate::convolution::Dot;
 use crate::isa::{Lanes, Portable, methods};
 use crate::product::activation::{Activation, ActivationLanes};
 
@@ -19,18 +20,6 @@ pub(crate) trait CodeLanes<const N: usize>: ActivationLanes<N> {
     fn activated_code(self, x: Self::Floats, activation: Activation) -> Self::Floats {
         self.activated(x, activation)
     }
-}
-
-/// Vectors that multiply `W` codes of data, which are four bytes, with as many of weights at once.
-pub(crate) trait DotCodes<const W: usize, const N: usize>: CodeLanes<N> {
-    /// Codes of data for all lanes.
-    type Left: Copy;
-    /// Codes of weights for each lane.
-    type Right: Copy;
-    fn left(self, codes: [u8; 4]) -> Self::Left;
-    fn right(self, codes: &[[i8; W]; N]) -> Self::Right;
-    /// Adds the products to sums.
-    fn dot(self, sums: Self::Words, left: Self::Left, right: Self::Right) -> Self::Words;
 }
 
 /// Vectors that take `T` taps at once, from as many channels as `T` vectors have sums.
@@ -82,7 +71,7 @@ pub(super) fn load_sums<L: Lanes<N>, const N: usize, const V: usize>(
 
 impl CodeLanes<8> for Portable {}
 
-impl DotCodes<4, 8> for Portable {
+impl Dot<Codes, 4, 8> for Portable {
     type Left = [i32; 4];
     type Right = [[i8; 4]; 8];
 

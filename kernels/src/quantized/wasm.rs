@@ -4,12 +4,13 @@ use std::arch::wasm32::*;
 
 use pulp::bytemuck::cast;
 
-use super::vectors::{CodeLanes, DotCodes, TapLanes};
+use super::vectors::{CodeLanes, Codes, TapLanes};
+use crate::convolution::Dot;
 use crate::isa::{Lanes, Simd128, both, methods, widened};
 
 impl CodeLanes<8> for Simd128 {}
 
-impl DotCodes<2, 8> for Simd128 {
+impl Dot<Codes, 2, 8> for Simd128 {
     /// The same in all lanes of both vectors.
     type Left = v128;
     type Right = [v128; 2];

@@ -5,7 +5,8 @@
 
 use std::arch::x86_64::*;
 
-use super::vectors::{CodeLanes, DotCodes, TapLanes};
+use super::vectors::{CodeLanes, Codes, TapLanes};
+use crate::convolution::Dot;
 use crate::isa::{
     Avx2, Avx256, Avx512, Avx512Vnni, AvxVnni, Isa, Lanes, intrinsics, packed_bytes_512, put_first,
     store_bytes_512,
@@ -53,11 +54,11 @@ fn swish(x: __m512) -> __m512 {
     _mm512_mul_ps(x, _mm512_fmadd_ps(near, error, near))
 }
 
-/// Implements [`DotCodes`]: codes of data are the same word in all lanes.
+/// Implements [`Dot`]: codes of data are the same word in all lanes.
 macro_rules! dot_codes {
     ($isa:ty, $width:literal, $lanes:literal, $vector:ty, splat: $splat:ident,
         right($codes:ident): $right:expr, dot($sums:ident, $one:ident, $other:ident): $dot:expr) => {
-        impl DotCodes<$width, $lanes> for $isa {
+        impl Dot<Codes, $width, $lanes> for $isa {
             type Left = $vector;
             type Right = $vector;
 
@@ -129,7 +130,7 @@ macro_rules! tap_lanes {
                 weights: &[[u8; 4]; $lanes],
             ) -> $vector {
                 let weights = self.load_words(weights);
-                DotCodes::<$taps, $lanes>::dot(self, sums, codes, weights)
+                Dot::<Codes, $taps, $lanes>::dot(self, sums, codes, weights)
             }
         }
     };
