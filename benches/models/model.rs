@@ -5,8 +5,7 @@
 //! ```
 //!
 //! The folder has a `model.xml`, a `model.onnx` or both, and data sets; the inputs of the first one are fed. IR runs on the
-//! kernels of this project, `onnx` on tract's own operators, and `onnx-kernels` is the same model, read as this project does, on the
-//! kernels.
+//! kernels of this project, `onnx` on tract's own operators, and `onnx-kernels` is the same model, read as the tool does, on the kernels.
 //!
 //! Each line of standard input is a command, and each answer is a line of JSON:
 //!
@@ -30,6 +29,7 @@ use tract_openvino::kernels::{KernelsConfig, KernelsTransform, WithKernels};
 use tract_openvino::tract_onnx::prelude::multithread::set_default_executor;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail};
+use tract_openvino::{OpenVinoOptions, WithOpenVinoOptions};
 
 fn main() -> TractResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -51,7 +51,8 @@ fn main() -> TractResult<()> {
             .into_typed()?,
         // Loops begin anew in each run, as those of IR do.
         "onnx-kernels" => {
-            let reader = tract_openvino::tract_onnx::onnx();
+            let options = OpenVinoOptions::default().with_standard_gather(true);
+            let reader = tract_openvino::tract_onnx::onnx().with_openvino_options(options);
             let proto = reader.proto_model_for_path(folder.join("model.onnx"))?;
             tract_openvino::typed_model(&reader, &proto, folder.to_str(), |_| Ok(()))?
         }
