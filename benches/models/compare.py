@@ -29,8 +29,9 @@ OURS, ONNX, OPENVINO, ONNXRUNTIME, KERNELS = RUNTIMES = [
     "ONNX Runtime",
     "kernels (ONNX)",
 ]
-# In the precision that OpenVINO picks for the processor: what is not quantised may be computed in bf16.
+# In the precision that OpenVINO picks for the processor: what is not quantised may be computed in bf16. And with the option for that.
 OPENVINO_DEFAULTS = "OpenVINO, defaults"
+BF16 = "tract-openvino-ir, bf16"
 # Memory is the peak of the process. Loading, and running too, take what it has beyond that before, without files that are
 # mapped: one of them is the program.
 COLUMNS = ["read_ms", "ready_ms", "first_ms", "memory_mib", "loading_mib", "running_mib"]
@@ -45,6 +46,7 @@ class Worker:
         peer = [sys.executable, HERE / "peer.py"]
         command = {
             OURS: [program, "ir"],
+            BF16: [program, "ir-bf16"],
             ONNX: [program, "onnx"],
             KERNELS: [program, "onnx-kernels"],
             OPENVINO: [*peer, "openvino"],
@@ -133,11 +135,13 @@ def main():
         for folder in sorted(it.parent for it in (int8 if is_int8 else single).glob("*/model.xml")):
             if folder.suffix or arguments.only and folder.name not in arguments.only:
                 continue
-            cases = {runtime: (runtime, folder) for runtime in RUNTIMES}
+            cases = {runtime: (runtime, folder) for runtime in [*RUNTIMES, BF16]}
             if is_int8:
                 cases[OPENVINO] = (OPENVINO_DEFAULTS, folder)
                 cases[f"{OURS}, f32"] = (OURS, single / folder.name)
                 cases[f"{OPENVINO}, f32"] = (OPENVINO, single / folder.name)
+            else:
+                cases[OPENVINO_DEFAULTS] = (OPENVINO_DEFAULTS, folder)
             model = {"model": folder.name, "threads": str(threads)}
             weights = single.joinpath(folder.name, "model.bin").stat().st_size * 2 / 2**20  # Half precision in the file.
             found = [model | row | {"weights_mib": f"{weights:.1f}"} for row in measure(cases, threads, arguments)]

@@ -1,11 +1,12 @@
 //! One model on tract, for `compare.py`: reads it, says how long that took, and runs it when it is told to.
 //!
 //! ```text
-//! model ir|onnx|onnx-kernels FOLDER THREADS
+//! model ir|ir-bf16|onnx|onnx-kernels FOLDER THREADS
 //! ```
 //!
 //! The folder has a `model.xml`, a `model.onnx` or both, and data sets; the inputs of the first one are fed. IR runs on the
-//! kernels of this project, `onnx` on tract's own operators, and `onnx-kernels` is the same model, read as the tool does, on the kernels.
+//! kernels of this project, `ir-bf16` too, with products in bf16; `onnx` on tract's own operators, and `onnx-kernels` is the same model,
+//! read as the tool does, on the kernels.
 //!
 //! Each line of standard input is a command, and each answer is a line of JSON:
 //!
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use model_cases::DataSet;
 use tract_openvino::kernels::threads::executor;
-use tract_openvino::kernels::{KernelsConfig, KernelsTransform, WithKernels};
+use tract_openvino::kernels::{InferencePrecision, KernelsConfig, KernelsTransform, WithKernels};
 use tract_openvino::tract_onnx::prelude::multithread::set_default_executor;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail};
@@ -34,7 +35,7 @@ use tract_openvino::{OpenVinoOptions, WithOpenVinoOptions};
 fn main() -> TractResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [format, folder, threads] = &arguments[..] else {
-        bail!("usage: model ir|onnx|onnx-kernels FOLDER THREADS")
+        bail!("usage: model ir|ir-bf16|onnx|onnx-kernels FOLDER THREADS")
     };
     set_default_executor(executor(threads.parse()?));
     let folder = Path::new(folder);
@@ -45,7 +46,7 @@ fn main() -> TractResult<()> {
     let started = Instant::now();
     let milliseconds = || started.elapsed().as_secs_f64() * 1e3;
     let model = match &**format {
-        "ir" => tract_openvino_ir::ir().model_for_path(folder.join("model.xml"))?,
+        "ir" | "ir-bf16" => tract_openvino_ir::ir().model_for_path(folder.join("model.xml"))?,
         "onnx" => tract_openvino::tract_onnx::onnx()
             .model_for_path(folder.join("model.onnx"))?
             .into_typed()?,
@@ -57,12 +58,17 @@ fn main() -> TractResult<()> {
             tract_openvino::typed_model(&reader, &proto, folder.to_str(), |_| Ok(()))?
         }
         other => {
-            bail!("the format must be ir, onnx or onnx-kernels, but is {other}")
+            bail!("the format must be ir, ir-bf16, onnx or onnx-kernels, but is {other}")
         }
     };
     let read = milliseconds();
     let plan: Box<dyn Runnable> = match &**format {
         "onnx" => Box::new(model.into_optimized()?.into_runnable()?),
+        "ir-bf16" => {
+            let mut config = KernelsConfig::default();
+            config.inference_precision = InferencePrecision::Bf16;
+            Box::new(KernelsTransform::new(config)?.runnable(model)?)
+        }
         _ => Box::new(model.into_runnable_with_kernels()?),
     };
     println!("[{read:.1}, {:.1}, {own:.1}]", milliseconds());

@@ -16,6 +16,7 @@ from statistics import geometric_mean
 HERE = Path(__file__).resolve().parent
 DOCUMENT = HERE.parents[1] / "docs/performance.md"
 OURS, TRACT, OPENVINO, ONNXRUNTIME = "tract-openvino-ir", "tract (ONNX)", "OpenVINO", "ONNX Runtime"
+BF16, DEFAULTS = f"{OURS}, bf16", f"{OPENVINO}, defaults"
 
 
 def runs(folder, *keys):
@@ -52,6 +53,20 @@ def models():
                 lines[-1] += [mean(these, "median_ms", OURS, it) for it in (TRACT, OPENVINO, ONNXRUNTIME)]
                 lines[-1] += [mean(these, it, OURS, OPENVINO) for it in ("ready_ms", "memory_mib")]
     columns = ["run / tract (ONNX)", "run / OpenVINO", "run / ONNX Runtime", "load / OpenVINO", "memory / OpenVINO"]
+    return markdown(["processor", "threads", "models", *columns], lines)
+
+
+def bf16_models():
+    """With products in bf16, where that was measured."""
+    lines = []
+    for processor, found in runs("models", "threads", "model"):
+        for threads in ["1", "2"]:
+            these = [of for (count, _), of in found.items() if count == threads and BF16 in of]
+            if these:
+                ratios = [mean(these, "median_ms", BF16, it) for it in (DEFAULTS, OURS)]
+                ratios += [mean(these, it, BF16, DEFAULTS) for it in ("ready_ms", "memory_mib")]
+                lines.append([processor, threads, str(len(these)), *ratios])
+    columns = ["run / OpenVINO, defaults", "run / f32", "load / OpenVINO, defaults", "memory / OpenVINO, defaults"]
     return markdown(["processor", "threads", "models", *columns], lines)
 
 
@@ -137,6 +152,7 @@ def gathers():
 
 TABLES = {
     "models": models,
+    "bf16 models": bf16_models,
     "weak spots": weak_spots,
     "int8 models": int8_models,
     "language models": language_models,

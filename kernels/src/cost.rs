@@ -37,6 +37,10 @@ pub(crate) const PACKED: Cost = Cost(1152);
 /// A product of a GEMM of codes of 8 bits: a vector has more of them.
 pub(crate) const PRODUCT_OF_CODES: Cost = Cost(6);
 
+/// A product of a GEMM in bf16 on tiles (AMX).
+#[cfg(target_arch = "x86_64")]
+pub(crate) const PRODUCT_IN_TILES: Cost = Cost(2);
+
 /// A code that is compared with the greatest one so far: a vector has as many as it has bytes, but each is read for one comparison.
 pub(crate) const COMPARED_CODE: Cost = Cost(12);
 

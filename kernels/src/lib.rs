@@ -72,9 +72,9 @@
 //! | element | what operands consist of: a number in single precision, or two steps of a sum in bf16 | `Element` in `product/element.rs` |
 //! | packing | copying an operand into the order in which it is read | `pack` of both, `PackedFilters::pack` in `convolution/product.rs` |
 //! | panel | rows of A, or columns of B, that are packed together | `product/panels.rs` |
-//! | tile | sums of C that stay in registers; bytes in a register of AMX | `Tile` in `product/panels.rs`, `quantized/amx.rs` |
-//! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `sums_of_tile` in `product/avx512.rs`, `DotTiles` in `convolution/product.rs`, `multiply_block` in `quantized/amx.rs`, `add_block` in `compressed/nibbles/` |
-//! | block | rows, steps, channels or codes that are taken at once, as registers or caches have room for them | `GemmBlock` in `product/`, `RowBlock` in `quantized/amx.rs`, `NibbleBlock` in `compressed/nibbles/` |
+//! | tile | sums of C that stay in registers; a register of AMX | `Tile` in `product/panels.rs`, `Tiles` in `isa/amx.rs` |
+//! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `sums_of_tile` in `product/avx512.rs`, `DotTiles` in `convolution/product.rs`, `Tiles::multiply` in `isa/amx.rs`, `add_block` in `compressed/nibbles/` |
+//! | block | rows, steps, channels or codes that are taken at once, as registers or caches have room for them | `GemmBlock` in `product/`, `RowBlock` in `convolution/amx.rs`, `NibbleBlock` in `compressed/nibbles/` |
 //! | part, task | what a thread takes of shared work; the piece of it that is computed at once | `GemmTask`, `DepthwiseTask`, `FewTokensTask`, … |
 //! | share | the rows and columns of a GEMM that are one part | `Shares` in `product/shares.rs`; `Division` in `threads/` for other work |
 //! | epilogue | what is done with sums before they are written | `Epilogue` in `quantized/finish.rs`, `finish` in `product/kernel.rs`, `convolution/singles.rs` and `compressed/mod.rs` |

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::sync::Once;
 
@@ -110,7 +111,9 @@ impl<T: Copy> Aligned<T> {
             let most = LINE / size_of::<T>().max(1);
             // Old values need not move.
             self.memory = vec![];
-            self.memory = vec![value; count + most];
+            self.memory.reserve_exact(count + most);
+            ask_for_large_pages(as_bytes(self.memory.spare_capacity_mut()));
+            self.memory.resize(count + most, value);
             self.begin = self.memory.as_ptr().align_offset(LINE).min(most);
         }
         self.count = count;
@@ -120,6 +123,14 @@ impl<T: Copy> Aligned<T> {
     fn room(&self) -> usize {
         self.memory.len() - self.begin
     }
+}
+
+/// The bytes of memory without elements.
+#[allow(unsafe_code)]
+fn as_bytes<T>(memory: &mut [MaybeUninit<T>]) -> &mut [MaybeUninit<u8>] {
+    let bytes = size_of_val(memory);
+    // SAFETY: it is the same memory, of which nothing is known.
+    unsafe { std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), bytes) }
 }
 
 impl<T: PartialEq> PartialEq for Aligned<T> {

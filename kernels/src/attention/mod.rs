@@ -111,7 +111,7 @@ enum PackedKeysOrValues<'a, T> {
     Shared(&'a [T]),
     /// Those of elements that are numbers.
     Pages(&'a [Page], PageLayout),
-    /// The elements of pages of so many each, which were made of others; or of a tensor, which is one.
+    /// The elements of pages of so many each, which were made of codes; or of a tensor, or of pages of others, which are one.
     Own(Scratch<T>, usize),
 }
 
@@ -142,21 +142,28 @@ impl<'a> KeysOrValues<'a> {
             return PackedKeysOrValues::Pages(pages, layout);
         }
         let size = layout.page_size::<T>();
-        let mut packed = Scratch::of(pages.len() * size);
-        let mut room = Scratch::new(layout.page_size::<f32>());
-        for (page, packed) in pages.iter().zip(packed.chunks_mut(size)) {
-            match page.contents(layout) {
-                PageContents::Numbers(panels) => layout.convert(panels, packed),
-                PageContents::Codes(codes) => match T::as_numbers(packed) {
-                    Some(numbers) => Instructions::detect().run(UnpackPage { codes, numbers }),
-                    None => {
-                        Instructions::detect().run(UnpackPage { codes, numbers: &mut room });
-                        layout.convert(&room, packed);
-                    }
-                },
+        let positions = pages.len() * layout.room();
+        let mut packed = Scratch::of(layout.size_of_positions::<T>(positions));
+        if let Some(numbers) = T::as_numbers(&mut packed) {
+            for (page, numbers) in pages.iter().zip(numbers.chunks_mut(size)) {
+                if let PageContents::Codes(codes) = page.contents(layout) {
+                    Instructions::detect().run(UnpackPage { codes, numbers });
+                }
             }
+            return PackedKeysOrValues::Own(packed, size);
         }
-        PackedKeysOrValues::Own(packed, size)
+        let mut room = Scratch::new(layout.page_size::<f32>());
+        for (number, page) in pages.iter().enumerate() {
+            let panels = match page.contents(layout) {
+                PageContents::Numbers(panels) => panels,
+                PageContents::Codes(codes) => {
+                    Instructions::detect().run(UnpackPage { codes, numbers: &mut room });
+                    &room
+                }
+            };
+            layout.convert(panels, number * layout.room(), positions, &mut packed);
+        }
+        PackedKeysOrValues::Own(packed, 0)
     }
 }
 
@@ -389,7 +396,9 @@ impl Attention {
         let (depth, count) = (scores.right.depth, scores.right.columns);
         let page = match keys {
             KeysOrValues::Tensor(_) => count,
-            KeysOrValues::Pages(pages) => pages.layout.room(),
+            KeysOrValues::Pages(pages) if T::STEPS == 1 => pages.layout.room(),
+            // Elements that are no numbers are packed as one page.
+            KeysOrValues::Pages(pages) => count.next_multiple_of(pages.layout.room()),
         };
         // Room for whole pages. An odd number of vectors: rows in a distance of a power of two would have the same places in
         // the cache.

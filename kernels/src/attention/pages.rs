@@ -114,30 +114,51 @@ impl PageLayout {
 
     /// How many elements a page has.
     pub fn page_size<T: Element>(self) -> usize {
+        self.size_of_positions::<T>(self.room())
+    }
+
+    /// How many elements so many positions have, packed as one page.
+    pub fn size_of_positions<T: Element>(self, positions: usize) -> usize {
         match self.format.factor {
-            PagedFactor::Keys => self.room() * T::count(self.width),
+            PagedFactor::Keys => positions * T::count(self.width),
             PagedFactor::Values => {
-                T::count(self.room()) * self.width.next_multiple_of(self.tile.lanes)
+                T::count(positions) * self.width.next_multiple_of(self.tile.lanes)
             }
         }
     }
 
-    /// Makes a page of other elements.
-    pub fn convert<T: Element>(self, numbers: &[f32], page: &mut [T]) {
-        let (width, columns) = (self.width, self.tile.columns);
+    /// Makes other elements of a page, in one of so many positions: there are so many of them before. Those of the last page end with
+    /// zeros.
+    pub fn convert<T: Element>(
+        self,
+        numbers: &[f32],
+        before: usize,
+        positions: usize,
+        packed: &mut [T],
+    ) {
+        let (width, columns, room) = (self.width, self.tile.columns, self.room());
         match self.format.factor {
             PagedFactor::Keys => {
-                let panels = page.chunks_exact_mut(columns * T::count(width));
+                let depth = T::count(width);
+                let page = &mut packed[before * depth..][..room * depth];
+                let panels = page.chunks_exact_mut(columns * depth);
                 for (numbers, panel) in numbers.chunks_exact(columns * width).zip(panels) {
                     convert_panel(numbers, columns, panel);
                 }
             }
             PagedFactor::Values => {
-                let (room, depth) = (self.room(), T::count(self.room()));
+                let depth = T::count(positions);
+                let end = match before + room == positions {
+                    true => depth,
+                    false => (before + room) / T::STEPS,
+                };
+                let steps = before / T::STEPS..end;
                 for first in (0..width).step_by(columns) {
                     let columns = self.columns_of_values(first);
                     let numbers = &numbers[first * room..][..columns * room];
-                    convert_panel(numbers, columns, &mut page[first * depth..][..columns * depth]);
+                    let panel = &mut packed[first * depth..][..columns * depth];
+                    let part = &mut panel[steps.start * columns..steps.end * columns];
+                    convert_panel(numbers, columns, part);
                 }
             }
         }

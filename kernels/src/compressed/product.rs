@@ -43,6 +43,10 @@ pub(crate) enum Precision {
     Bf16(Bf16Isa),
 }
 
+/// How many steps of a panel are unpacked before they become other elements: as many as stay in the first-level cache, and whole vectors
+/// of words.
+const STEPS_AT_ONCE: usize = 128;
+
 /// Multiplies rows of data, of `depth` numbers each, with the transpose of a matrix. The output has a number for each row of the
 /// matrix in a row.
 pub(crate) fn multiply(
@@ -272,21 +276,37 @@ fn for_each_panel<T: Element>(
         parameters.by_groups(width);
         for begin in (0..matrix.depth).step_by(STEPS) {
             let steps = begin..(begin + STEPS).min(matrix.depth);
-            instructions.run(UnpackPanel {
-                matrix,
-                bytes: &bytes[first * matrix.row_bytes()..],
-                parameters: &parameters,
-                rows: width,
-                steps: steps.clone(),
-                stride,
-                panel: &mut panel,
-            });
-            let numbers = &panel[..stride * steps.len()];
-            let elements = T::as_they_are(numbers).unwrap_or_else(|| {
-                let room = &mut room[..stride * T::count(steps.len())];
-                convert_panel(numbers, stride, room);
-                room
-            });
+            let unpack = |steps: Range<usize>, panel: &mut [f32]| {
+                instructions.run(UnpackPanel {
+                    matrix,
+                    bytes: &bytes[first * matrix.row_bytes()..],
+                    parameters: &parameters,
+                    rows: width,
+                    steps,
+                    stride,
+                    panel,
+                });
+            };
+            let elements = if T::as_they_are(&[]).is_some() {
+                unpack(steps.clone(), &mut panel);
+                T::as_they_are(&panel[..stride * steps.len()]).unwrap_or(&[])
+            } else {
+                let elements = &mut room[..stride * T::count(steps.len())];
+                let mut places = &mut *elements;
+                for begin in steps.clone().step_by(STEPS_AT_ONCE) {
+                    let end = (begin + STEPS_AT_ONCE).min(steps.end);
+                    let numbers = &mut panel[..stride * (end - begin)];
+                    unpack(begin..end, numbers);
+                    let count = match end == steps.end {
+                        true => places.len(),
+                        false => stride * (end - begin) / T::STEPS,
+                    };
+                    let part;
+                    (part, places) = places.split_at_mut(count);
+                    convert_panel(numbers, stride, part);
+                }
+                elements
+            };
             // Parts of several begin with a whole one.
             let steps = steps.start / T::STEPS..T::count(steps.end);
             each(first..first + width, steps, elements);

@@ -13,7 +13,7 @@ use super::product::{
     UnpackedFilters,
 };
 use super::rows::{Im2rowAddresses, PADDING, TapSlices};
-use super::window::{ChannelsLastWindow, PartialTap};
+use super::window::{ChannelsLastWindow, PartialTap, PixelCopy};
 use crate::cost;
 use crate::memory::{Aligned, filled_output_dt};
 use crate::product::{Output, Shares};
@@ -26,6 +26,8 @@ pub(crate) struct Convolution<E: ConvolutionElement> {
     pub spec: PoolSpec,
     pub group: usize,
     pub filters: ConvolutionFilters<E>,
+    /// The bytes of a pixel, of all channels, and what fills it up.
+    pub bytes_of_pixel: usize,
     /// What a tap has where data is padded, of all channels, and some more bytes behind it.
     pub padding: Vec<u8>,
     /// The same in two bytes each, for codes that are widened.
@@ -91,6 +93,9 @@ const MANY_BYTES_OF_PIXEL: usize = 128;
 /// Longer taps are not joined where they are: of each pixel at the border of an image, one would be copied.
 const MOST_BYTES_OF_TAP: usize = if cfg!(test) { 1 << 7 } else { 1 << 12 };
 
+/// Copied rows have room for whole blocks of a matrix unit, so that these need no copies.
+const ROWS_OF_BLOCK: usize = 32;
+
 /// Gathering a tap takes as long as multiplying it for so many output channels, with tiles.
 const GATHERING: f32 = 48.;
 
@@ -124,6 +129,8 @@ pub(crate) struct UnpackedConvolution<'a> {
     pub weights: &'a [i8],
     /// The bytes of an element.
     pub size: usize,
+    /// The bytes of a pixel that a group meets, and what fills it up.
+    pub bytes_of_pixel: usize,
     /// Whether data may be padded: with the same in all channels.
     pub takes_padding: bool,
     /// Whether a matrix unit multiplies it.
@@ -131,11 +138,6 @@ pub(crate) struct UnpackedConvolution<'a> {
 }
 
 impl UnpackedConvolution<'_> {
-    /// The bytes of a pixel that a group meets.
-    fn of_pixel(&self) -> usize {
-        self.spec.input_channels / self.group * self.size
-    }
-
     /// How many pixels of a row of the kernel are neighbours.
     fn neighbours(&self) -> usize {
         match self.spec.rank().checked_sub(1) {
@@ -147,9 +149,9 @@ impl UnpackedConvolution<'_> {
     }
 
     fn reading(&self) -> Reading {
-        let is_whole = self.of_pixel().is_multiple_of(4);
+        let is_whole = self.bytes_of_pixel.is_multiple_of(4);
         let may_be_padded = self.neighbours() > 1
-            && (self.for_amx || self.of_pixel() <= MANY_BYTES_OF_PIXEL)
+            && (self.for_amx || self.bytes_of_pixel <= MANY_BYTES_OF_PIXEL)
             && self.takes_padding
             && (0..self.spec.rank()).all(|axis| reach_if_padded(self.spec, axis).is_some());
         match is_whole {
@@ -162,8 +164,8 @@ impl UnpackedConvolution<'_> {
 
     /// Whether the taps of a row of the kernel are read as one where they are.
     fn joins_in_place(&self) -> bool {
-        let of_tap = self.neighbours() * self.of_pixel();
-        !self.for_amx && self.of_pixel() <= MANY_BYTES_OF_PIXEL && of_tap <= MOST_BYTES_OF_TAP
+        let of_tap = self.neighbours() * self.bytes_of_pixel;
+        !self.for_amx && self.bytes_of_pixel <= MANY_BYTES_OF_PIXEL && of_tap <= MOST_BYTES_OF_TAP
     }
 
     fn gathering(&self) -> Gathering {
@@ -180,34 +182,39 @@ impl UnpackedConvolution<'_> {
         }
     }
 
+    /// How many pixels of a row of the kernel a tap has; or all of the kernel, where they are always gathered.
+    pub fn pixels_of_tap(&self) -> usize {
+        match self.reading() {
+            _ if self.gathering() == Gathering::Always => self.spec.kernel_shape.iter().product(),
+            Reading::Padded => self.neighbours(),
+            Reading::InPlace if self.joins_in_place() => self.neighbours(),
+            _ => 1,
+        }
+    }
+
     /// Packs the weights, in the format that they need as they will be ordered. `first_sums` are those of all output channels.
     pub fn pack(
         &self,
         first_sums: &[i32],
         format: impl FnOnce(UnpackedFilters) -> FilterFormat,
     ) -> ProductFilters {
-        let UnpackedConvolution { spec, group, weights, size, .. } = *self;
+        let UnpackedConvolution { spec, group, weights, size, bytes_of_pixel, .. } = *self;
         let outputs = spec.output_channels / group;
         let kernel: usize = spec.kernel_shape.iter().product();
         let (reading, gathering) = (self.reading(), self.gathering());
-        let pixels_of_tap = match reading {
-            _ if gathering == Gathering::Always => kernel,
-            Reading::Padded => self.neighbours(),
-            Reading::InPlace if self.joins_in_place() => self.neighbours(),
-            _ => 1,
-        };
-        let of_filter = self.of_pixel() * kernel;
+        let pixels_of_tap = self.pixels_of_tap();
+        let (of_filter, taken) =
+            (bytes_of_pixel * kernel, spec.input_channels / group * size * kernel);
         // All channels of a pixel are neighbours.
         let ordered = match kernel {
-            1 => Cow::Borrowed(weights),
+            1 if of_filter == taken => Cow::Borrowed(weights),
             _ => {
-                let mut ordered = vec![0; weights.len()];
-                let filters =
-                    ordered.chunks_exact_mut(of_filter).zip(weights.chunks_exact(of_filter));
+                let mut ordered = vec![0; weights.len() / taken * of_filter];
+                let filters = ordered.chunks_exact_mut(of_filter).zip(weights.chunks_exact(taken));
                 for (ordered, filter) in filters {
                     for (channel, elements) in filter.chunks_exact(kernel * size).enumerate() {
                         for (pixel, element) in elements.chunks_exact(size).enumerate() {
-                            let place = pixel * self.of_pixel() + channel * size;
+                            let place = pixel * bytes_of_pixel + channel * size;
                             ordered[place..][..size].copy_from_slice(element);
                         }
                     }
@@ -215,7 +222,7 @@ impl UnpackedConvolution<'_> {
                 Cow::Owned(ordered)
             }
         };
-        let (taps, bytes_of_tap) = (kernel / pixels_of_tap, pixels_of_tap * self.of_pixel());
+        let (taps, bytes_of_tap) = (kernel / pixels_of_tap, pixels_of_tap * bytes_of_pixel);
         let all = UnpackedFilters { bytes: &ordered, taps, bytes_of_tap };
         let format = format(all);
         let groups = ordered.chunks_exact(outputs * of_filter);
@@ -233,8 +240,12 @@ impl<E: ConvolutionElement> Convolution<E> {
     ///
     /// Inputs of other types or shapes, and an output that is too large.
     pub fn eval(&self, operator: &str, mut inputs: TVec<TValue>) -> TractResult<Tensor> {
-        let (mut window, shape) =
-            ChannelsLastWindow::new(operator, &self.spec, inputs[0].shape(), size_of::<E::Data>())?;
+        let (mut window, shape) = ChannelsLastWindow::new(
+            operator,
+            &self.spec,
+            inputs[0].shape(),
+            Some(self.bytes_of_pixel),
+        )?;
         if let Some(residual) = inputs.get(1) {
             ensure!(
                 *residual.shape() == *shape,
@@ -254,13 +265,13 @@ impl<E: ConvolutionElement> Convolution<E> {
             false => None,
         };
         let data = inputs[0].try_as_plain_ram()?;
-        let bytes = cast_slice(data.as_slice::<E::Data>()?);
+        let data = data.as_slice::<E::Data>()?;
+        let bytes = cast_slice(data);
         let others = inputs.get(1).map(|residual| residual.try_as_plain_ram()).transpose()?;
         let others = others.as_ref().map_or(Ok(&[][..]), |it| it.as_slice::<E::Data>())?;
         let (copied, copied_bytes);
         let bytes = match &self.filters {
             ConvolutionFilters::Depthwise(kernels) => {
-                let data = data.as_slice::<E::Data>()?;
                 copied = E::arranged(operator, kernels, data, self.spec.input_channels)?;
                 copied_bytes = copied.as_ref().map(Tensor::try_as_plain_ram).transpose()?;
                 Cow::Borrowed(match &copied_bytes {
@@ -275,17 +286,19 @@ impl<E: ConvolutionElement> Convolution<E> {
                 copied.extend([0; 4]);
                 Cow::Owned(copied)
             }
-            ConvolutionFilters::Products(ProductFilters { reading: Reading::Padded, .. }) => {
-                let zero = self.padding.first().context("the data has no channels")?;
-                copied = Some(window.pad(operator, bytes, *zero)?);
-                copied_bytes = copied.as_ref().map(Tensor::try_as_plain_ram).transpose()?;
-                Cow::Borrowed(copied_bytes.as_ref().map_or(bytes, |copied| copied.as_bytes()))
-            }
             ConvolutionFilters::Products(filters) => {
-                if filters.pixels_of_tap > 1 && filters.gathering == Gathering::Never {
+                let is_padded = filters.reading == Reading::Padded;
+                copied = if is_padded || E::ARE_OTHERS && !self.copies_rows() {
+                    let zero = self.padding.first().context("the data has no channels")?;
+                    Some(window.copied(operator, data, self.pixel_copy(), is_padded, *zero)?)
+                } else {
+                    None
+                };
+                if is_padded || filters.pixels_of_tap > 1 && filters.gathering == Gathering::Never {
                     window.join_taps();
                 }
-                Cow::Borrowed(bytes)
+                copied_bytes = copied.as_ref().map(Tensor::try_as_plain_ram).transpose()?;
+                Cow::Borrowed(copied_bytes.as_ref().map_or(bytes, |copied| copied.as_bytes()))
             }
         };
         let fill = |residual, output: &mut [u8]| self.run(&bytes, residual, &window, output);
@@ -360,7 +373,21 @@ impl<E: ConvolutionElement> Convolution<E> {
         };
         let Buffers { partial, patches, wide } = buffers;
         partial.clear();
-        let (bytes, borders, addresses, bytes_of_tap) = if gathers {
+        let (bytes, borders, addresses, bytes_of_tap) = if self.copies_rows() {
+            patches.resize(0, count.next_multiple_of(ROWS_OF_BLOCK) * of_pixel);
+            let (data, pixel_copy) = (cast_slice(bytes), self.pixel_copy());
+            let channels = self.spec.input_channels;
+            let mut places = &mut patches[..];
+            // Those that follow each other are copied at once.
+            for run in window.starts(pixels).chunk_by(|one, next| *next == one + of_pixel) {
+                let place;
+                (place, places) = places.split_at_mut(run.len() * of_pixel);
+                let data = &data[run[0] / of_pixel * channels..][..run.len() * channels];
+                pixel_copy.copy(data, of_pixel, place);
+            }
+            let addresses = Im2rowAddresses::of_one_line(0, count, of_pixel, vec![0]);
+            (&**patches, &[][..], addresses, of_pixel)
+        } else if gathers {
             let starts = window.starts(pixels);
             let taps = window.taps();
             let addresses =
@@ -379,7 +406,7 @@ impl<E: ConvolutionElement> Convolution<E> {
         let others = (self.group - 1) * of_pixel;
         let of_tap = 4 * packed.steps_of(bytes_of_tap);
         // A matrix unit reads lines by their addresses.
-        if packed.for_amx() && addresses.lines_for_amx().is_some() {
+        if packed.for_amx() && addresses.lines_for_amx(E::LEAST_ROWS_FOR_AMX).is_some() {
             let tap_slices = TapSlices::new(0);
             return Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap };
         }
@@ -406,9 +433,21 @@ impl<E: ConvolutionElement> Convolution<E> {
         Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap }
     }
 
+    /// Whether the pixels of a task are copied as other elements for it: each is made of one of the data, which no other is made of.
+    fn copies_rows(&self) -> bool {
+        E::ARE_OTHERS
+            && self.spec.kernel_shape.iter().all(|taps| *taps == 1)
+            && is_padded(&self.spec) == Some(false)
+    }
+
+    /// How pixels become other elements.
+    fn pixel_copy(&self) -> PixelCopy<E::Data> {
+        PixelCopy { channels: self.spec.input_channels, size: E::SIZE, copy: E::copy }
+    }
+
     /// The bytes of a pixel that a group meets.
     fn bytes_of_group(&self) -> usize {
-        self.spec.input_channels / self.group * size_of::<E::Data>()
+        self.bytes_of_pixel / self.group
     }
 
     /// Whether gathering the taps of pixels costs less than multiplying the rows between pixels.
@@ -456,13 +495,13 @@ impl<E: ConvolutionElement> Convolution<E> {
         let size = self.datum_type.size_of();
         let stride = channels * size_of::<E::Data>();
         let residual = |row: usize| residual.skip(row * stride);
-        let products = pixels.saturating_mul(weights / size_of::<E::Data>());
+        let products = pixels.saturating_mul(weights / E::SIZE);
         let work = match &self.filters {
             ConvolutionFilters::Products(_) => {
-                let read = E::READ_WEIGHT.of(weights / size_of::<E::Data>());
+                let read = E::READ_WEIGHT.of(weights / E::SIZE);
                 E::PRODUCT.of(products).saturating_add(read)
             }
-            ConvolutionFilters::Depthwise(_) if self.bytes_of_group() > size_of::<E::Data>() => {
+            ConvolutionFilters::Depthwise(_) if self.bytes_of_group() > E::SIZE => {
                 E::PRODUCT.of(products)
             }
             ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),

@@ -5,11 +5,16 @@
 //! * `product.rs` has packed weights and the microkernel, for any type of elements, and `output.rs` where it writes;
 //! * `driver.rs` computes a convolution of any elements, on threads;
 //! * `singles.rs` has the elements in single precision, `channels.rs` what is made of single channels of these;
+//! * `amx.rs` multiplies rows on a matrix unit, and `bf16.rs` has elements for that alone;
 //! * `packed.rs` and `pools.rs` have the operators;
 //! * `trimmed.rs` cuts off what meets padding alone.
 //!
 //! Files import from those above them alone, but that `channels.rs` ends as `singles.rs` does.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod amx;
+#[cfg(target_arch = "x86_64")]
+mod bf16;
 mod channels;
 mod driver;
 mod output;
@@ -23,6 +28,8 @@ pub(crate) mod tests;
 mod trimmed;
 mod window;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use amx::TileElement;
 pub(crate) use driver::{Convolution, ConvolutionFilters, UnpackedConvolution, is_padded};
 pub(crate) use output::OutputRows;
 pub(crate) use packed::PackedConvolution;
@@ -32,7 +39,7 @@ pub(crate) use product::{
     UnpackedFilters,
 };
 #[cfg(target_arch = "x86_64")]
-pub(crate) use rows::{LEAST_ROWS_FOR_AMX, RunOfRows, StridedLines};
+pub(crate) use rows::StridedLines;
 pub(crate) use rows::{PADDING, TapSlices};
 pub(crate) use singles::SinglesEpilogue;
 pub(crate) use trimmed::trimmed;

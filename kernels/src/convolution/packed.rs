@@ -6,18 +6,26 @@ use pulp::bytemuck::cast_slice;
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
+#[cfg(target_arch = "x86_64")]
+use super::bf16::{self, Bf16};
 use super::channels::ChannelKernels;
 use super::driver::{Convolution, ConvolutionFilters, UnpackedConvolution, reach_if_padded};
+use super::product::ConvolutionElement;
 use super::singles::{Singles, SinglesEpilogue};
 use super::window::output_shape;
 use crate::checks::expect_input_count;
-use crate::isa::Instructions;
+use crate::isa::{Bf16Isa, Instructions};
 use crate::memory::floats;
 
 /// A convolution in single precision, whose weights are packed for this machine. The data is `[any axes, spatial axes, channels]`, and
 /// so is the output. A second input of the shape of the output is added, if the epilogue says so.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PackedConvolution(Arc<Convolution<Singles>>);
+pub(crate) enum PackedConvolution {
+    Singles(Arc<Convolution<Singles>>),
+    /// Data and weights are rounded before they are multiplied.
+    #[cfg(target_arch = "x86_64")]
+    Bf16(Arc<Convolution<Bf16>>),
+}
 
 /// How many elements padding may add to a channel.
 const MOST_PADDING: usize = 1 << 16;
@@ -28,11 +36,12 @@ impl_plain_op!(
     PackedConvolution,
     OPERATOR,
     info = |op| {
-        let Convolution { spec, group, epilogue, .. } = &*op.0;
+        let (spec, group, epilogue) = op.description();
         let SinglesEpilogue { adds, activation, slopes } = epilogue;
         let mut info = vec![format!("{spec:?}, group: {group}, {activation:?}")];
         info.extend(adds.then(|| "adds a residual before".to_string()));
         info.extend(slopes.as_ref().map(|_| "numbers less than 0 have slopes".to_string()));
+        info.extend(op.is_in_bf16().then(|| "factors are rounded to bf16".to_string()));
         info
     },
     validation = |_| Validation::Rounding
@@ -50,13 +59,14 @@ impl PackedConvolution {
     }
 
     /// `weights` is `[output channels, input channels of a group, kernel]`, `bias` has a number for each output channel, and so have
-    /// the slopes.
+    /// the slopes. Data and weights are rounded to bf16 if that is asked for, and tiles of the processor multiply them.
     pub fn new(
         spec: PoolSpec,
         group: usize,
         weights: &Tensor,
         bias: &[f32],
         epilogue: SinglesEpilogue,
+        bf16: Option<Bf16Isa>,
     ) -> TractResult<PackedConvolution> {
         ensure!(spec.data_format.c_is_last(), "the format of the data is {:?}", spec.data_format);
         let PoolSpec { input_channels, output_channels, .. } = spec;
@@ -74,47 +84,90 @@ impl PackedConvolution {
         let of_group = input_channels / group;
         let are_narrow = input_channels == output_channels
             && (of_group == 1 || ChannelKernels::takes_groups(of_group));
+        let first_sums: Vec<i32> = bias.iter().map(|bias| bias.to_bits().cast_signed()).collect();
+        let unpacked = UnpackedConvolution {
+            spec: &spec,
+            group,
+            weights: cast_slice(weights),
+            size: size_of::<f32>(),
+            bytes_of_pixel: of_group * size_of::<f32>(),
+            takes_padding: true,
+            for_amx: false,
+        };
+        #[cfg(target_arch = "x86_64")]
+        if bf16.is_some() && Instructions::detect().has_amx() && group == 1 {
+            let mut room = vec![];
+            let unpacked = UnpackedConvolution { for_amx: true, ..unpacked };
+            let (unpacked, format) = bf16::rounded(unpacked, weights, &mut room);
+            let bytes_of_pixel = unpacked.bytes_of_pixel;
+            let filters = ConvolutionFilters::Products(unpacked.pack(&first_sums, |_| format));
+            let convolution =
+                Convolution::of_singles(spec, group, filters, bytes_of_pixel, epilogue);
+            return Ok(PackedConvolution::Bf16(Arc::new(convolution)));
+        }
+        let _ = bf16;
         let filters = if group > 1 && are_narrow {
             ConvolutionFilters::Depthwise(ChannelKernels::pack(weights, bias, of_group))
         } else {
-            let unpacked = UnpackedConvolution {
-                spec: &spec,
-                group,
-                weights: cast_slice(weights),
-                size: size_of::<f32>(),
-                takes_padding: true,
-                for_amx: false,
-            };
-            let first_sums: Vec<i32> =
-                bias.iter().map(|bias| bias.to_bits().cast_signed()).collect();
             let format = Instructions::detect().format_of_singles();
             ConvolutionFilters::Products(unpacked.pack(&first_sums, |_| format))
         };
-        let padding = vec![0; size_of::<f32>() * input_channels * filters.pixels_of_tap()];
-        Ok(PackedConvolution(Arc::new(Convolution {
-            spec,
-            group,
-            filters,
-            widened_padding: vec![],
-            padding,
-            epilogue,
-            datum_type: DatumType::F32,
-        })))
+        let bytes_of_pixel = size_of::<f32>() * input_channels;
+        let convolution = Convolution::of_singles(spec, group, filters, bytes_of_pixel, epilogue);
+        Ok(PackedConvolution::Singles(Arc::new(convolution)))
+    }
+
+    fn description(&self) -> (&PoolSpec, usize, &SinglesEpilogue) {
+        match self {
+            PackedConvolution::Singles(it) => (&it.spec, it.group, &it.epilogue),
+            #[cfg(target_arch = "x86_64")]
+            PackedConvolution::Bf16(it) => (&it.spec, it.group, &it.epilogue),
+        }
+    }
+
+    fn is_in_bf16(&self) -> bool {
+        !matches!(self, PackedConvolution::Singles(_))
     }
 
     /// How many inputs it has.
     fn inputs(&self) -> usize {
-        if self.0.epilogue.adds { 2 } else { 1 }
+        if self.description().2.adds { 2 } else { 1 }
     }
 
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         expect_input_count(OPERATOR, inputs.len(), self.inputs()..=self.inputs())?;
-        self.0.eval(OPERATOR, inputs)
+        match self {
+            PackedConvolution::Singles(convolution) => convolution.eval(OPERATOR, inputs),
+            #[cfg(target_arch = "x86_64")]
+            PackedConvolution::Bf16(convolution) => convolution.eval(OPERATOR, inputs),
+        }
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         expect_input_count(OPERATOR, inputs.len(), self.inputs()..=self.inputs())?;
-        let shape = output_shape(OPERATOR, &self.0.spec, DatumType::F32, inputs[0])?;
+        let shape = output_shape(OPERATOR, self.description().0, DatumType::F32, inputs[0])?;
         Ok(f32::fact(shape))
+    }
+}
+
+impl<E: ConvolutionElement<Epilogue = SinglesEpilogue>> Convolution<E> {
+    /// A convolution whose output is in single precision.
+    fn of_singles(
+        spec: PoolSpec,
+        group: usize,
+        filters: ConvolutionFilters<E>,
+        bytes_of_pixel: usize,
+        epilogue: SinglesEpilogue,
+    ) -> Convolution<E> {
+        Convolution {
+            spec,
+            group,
+            padding: vec![0; bytes_of_pixel * filters.pixels_of_tap()],
+            filters,
+            bytes_of_pixel,
+            widened_padding: vec![],
+            epilogue,
+            datum_type: DatumType::F32,
+        }
     }
 }

@@ -53,8 +53,12 @@ impl ChannelsLastPool {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         let input = args_1!(inputs);
         let data = floats(&input)?;
-        let (window, shape) =
-            ChannelsLastWindow::new(OPERATOR, &self.spec, input.shape(), size_of::<f32>())?;
+        let (window, shape) = ChannelsLastWindow::new(
+            OPERATOR,
+            &self.spec,
+            input.shape(),
+            self.spec.input_channels.checked_mul(size_of::<f32>()),
+        )?;
         let channels = self.spec.output_channels;
         let of_row = channels * size_of::<f32>();
         filled_output_dt(OPERATOR, DatumType::F32, &shape, |output: &mut [u8]| {

@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use pulp::bytemuck::Pod;
+use pulp::bytemuck::{Pod, cast_slice};
 use tract_core::internal::*;
 
 use super::output::OutputRows;
@@ -35,8 +35,14 @@ const MOST_ROWS_FOR_AMX: usize = 128;
 pub(crate) trait ConvolutionElement:
     Debug + PartialEq + Sized + Send + Sync + 'static
 {
-    /// Those of the data.
+    /// Those of the data, and of what is added.
     type Data: Datum + Pod;
+    /// How many bytes a number of the data has when it is multiplied.
+    const SIZE: usize = size_of::<Self::Data>();
+    /// Whether data is copied before it is multiplied, as other elements.
+    const ARE_OTHERS: bool = false;
+    /// Fewer rows are multiplied in vectors, also where a matrix unit multiplies others.
+    const LEAST_ROWS_FOR_AMX: usize = 1;
     /// What a product of two costs.
     const PRODUCT: Cost;
     /// What reading a weight costs.
@@ -45,6 +51,10 @@ pub(crate) trait ConvolutionElement:
     type Epilogue: Debug + PartialEq + Send + Sync;
     /// The weights of a convolution of single channels, or of narrow groups.
     type Depthwise: Debug + PartialEq + Send + Sync;
+    /// Copies numbers of the data as they are multiplied.
+    fn copy(data: &[Self::Data], places: &mut [u8]) {
+        places.copy_from_slice(cast_slice(data));
+    }
     /// Computes all tiles of a task.
     fn multiply(task: &mut GemmTask<Self>);
     /// The data of a convolution of single channels or of narrow groups, as these weights need it, if that is not how it is.
@@ -136,8 +146,8 @@ pub(crate) struct FilterFormat {
     pub bytes_of_step: usize,
     /// The rows and the vectors of a tile of sums. A panel has as many vectors, or fewer.
     pub tile: [usize; 2],
-    /// Whether a matrix unit multiplies them, in tiles of 16 steps. The other tile then is for the few rows that these do not take.
-    pub for_amx: bool,
+    /// If a matrix unit multiplies them, the steps of its tiles. The other tile then is for the few rows that these do not take.
+    pub steps_of_amx: Option<usize>,
 }
 
 impl FilterFormat {
@@ -167,8 +177,8 @@ impl PackedFilters {
         mut first_sums: Vec<i32>,
     ) -> PackedFilters {
         let instructions = Instructions::detect();
-        let FilterFormat { bytes_of_step, for_amx, .. } = format;
-        let steps_of_tile = if for_amx { 16 } else { 1 };
+        let FilterFormat { bytes_of_step, steps_of_amx, .. } = format;
+        let steps_of_tile = steps_of_amx.unwrap_or(1);
         let UnpackedFilters { bytes, taps, bytes_of_tap } = weights;
         let outputs = first_sums.len();
         let padded_steps = bytes_of_tap.div_ceil(bytes_of_step).next_multiple_of(steps_of_tile);
@@ -216,7 +226,13 @@ impl PackedFilters {
 
     /// Whether a matrix unit multiplies them.
     pub fn for_amx(&self) -> bool {
-        self.format.for_amx
+        self.format.steps_of_amx.is_some()
+    }
+
+    /// The steps of a tile of a matrix unit.
+    #[cfg(target_arch = "x86_64")]
+    pub fn steps_of_tile(&self) -> usize {
+        self.format.steps_of_amx.unwrap_or(1)
     }
 
     /// How many bytes a tap has in rows that are copied, with those that fill it up.
@@ -226,7 +242,7 @@ impl PackedFilters {
 
     /// How many rows a task has of so many. With tiles, their codes may leave the first-level cache.
     pub fn rows_of_task(&self, rows: usize) -> usize {
-        if self.format.for_amx {
+        if self.for_amx() {
             let tasks = rows.div_ceil(MOST_ROWS_FOR_AMX).max(1);
             return rows.div_ceil(tasks).next_multiple_of(ROWS_OF_TILE).max(ROWS_OF_TILE);
         }
@@ -237,7 +253,7 @@ impl PackedFilters {
 
     /// The parts in which threads share rows. The weights are read for each part: many parts of a tile or two would gain little.
     pub fn part_size(&self) -> PartSize {
-        match self.format.for_amx {
+        match self.for_amx() {
             true => PartSize { least: MOST_ROWS_FOR_AMX, multiple: 1 },
             false => PartSize { least: MOST_ROWS / 2, multiple: self.format.tile[0] },
         }

@@ -10,9 +10,6 @@ use pulp::bytemuck::Pod;
 /// What a tap has in place of its start, where it is in the padding.
 pub(crate) const PADDING: usize = usize::MAX;
 
-/// Fewer rows are multiplied in vectors, also where the processor has a matrix unit.
-pub(crate) const LEAST_ROWS_FOR_AMX: usize = 3;
-
 /// The im2row addresses of some rows: where each tap begins.
 #[derive(Debug)]
 pub(crate) enum Im2rowAddresses {
@@ -78,12 +75,12 @@ impl Im2rowAddresses {
         Im2rowAddresses::Strided(StridedLines { distance, tap_offsets, lines })
     }
 
-    /// The lines whose rows a matrix unit multiplies, if there are enough for one.
-    pub fn lines_for_amx(&self) -> Option<&StridedLines> {
+    /// The lines whose rows a matrix unit multiplies, if there are at least so many.
+    pub fn lines_for_amx(&self, least_rows: usize) -> Option<&StridedLines> {
         match self {
             Im2rowAddresses::Strided(lines) => {
                 let rows: usize = lines.lines.iter().map(|line| line.rows).sum();
-                (rows >= LEAST_ROWS_FOR_AMX && lines.distance > 0).then_some(lines)
+                (rows >= least_rows && lines.distance > 0).then_some(lines)
             }
             Im2rowAddresses::Runs { .. } => None,
         }

@@ -74,7 +74,7 @@ impl Instructions {
             #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
             Instructions::Simd128(_) => [4, 1],
         };
-        FilterFormat { bytes_of_step: 4, tile, for_amx: false }
+        FilterFormat { bytes_of_step: 4, tile, steps_of_amx: None }
     }
 }
 

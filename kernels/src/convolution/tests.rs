@@ -7,6 +7,7 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
 use super::{ChannelsLastPool, PackedConvolution, PoolKind, SinglesEpilogue, trimmed};
+use crate::isa::Instructions;
 use crate::product::activation::Activation;
 use crate::product::tests::{integers, with_all_vectors};
 
@@ -199,15 +200,19 @@ proptest! {
                         true => (spec.clone(), &with_batch),
                         false => (spec.clone().dispose_n_axis(), &without_batch),
                     };
-                    let op = PackedConvolution::new(spec, group, weights, &bias, epilogue.clone()).unwrap();
-                    let inputs = [data, residual].into_iter().take(if adds { 2 } else { 1 });
-                    let inputs: TVec<TValue> = inputs.map(|input| input.clone().into()).collect();
-                    // A residual that somebody else has stays as it is, another one may become the output.
-                    for inputs in [inputs.clone(), inputs] {
-                        let found = op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0);
-                        match is_exact {
-                            true => assert_eq!(*found, *expected),
-                            false => found.close_enough(expected, Approximation::Close).unwrap(),
+                    // Integers of this size are the same in bf16.
+                    for bf16 in [None, Instructions::detect().bf16()] {
+                        let (spec, epilogue) = (spec.clone(), epilogue.clone());
+                        let op = PackedConvolution::new(spec, group, weights, &bias, epilogue, bf16).unwrap();
+                        let inputs = [data, residual].into_iter().take(if adds { 2 } else { 1 });
+                        let inputs: TVec<TValue> = inputs.map(|input| input.clone().into()).collect();
+                        // A residual that somebody else has stays as it is, another one may become the output.
+                        for inputs in [inputs.clone(), inputs] {
+                            let found = op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0);
+                            match is_exact {
+                                true => assert_eq!(*found, *expected),
+                                false => found.close_enough(expected, Approximation::Close).unwrap(),
+                            }
                         }
                     }
                 }
@@ -293,16 +298,18 @@ fn infinities_and_nan() -> TractResult<()> {
             data[(4 * 9 + 4) * channels] = number;
             let data = Tensor::from_shape(&[1, 9, 9, channels], &data)?;
             with_all_vectors(|| {
-                let (spec, bias) = (spec.clone(), vec![0.; channels]);
-                let epilogue = SinglesEpilogue::default();
-                let op = PackedConvolution::new(spec, group, &weights, &bias, epilogue).unwrap();
-                let found = run(&op, &[&data]).unwrap();
-                let found = found.try_as_plain_ram().unwrap();
-                for (at, found) in found.as_slice::<f32>().unwrap().iter().enumerate() {
-                    let (pixel, channel) = (at / channels, at % channels);
-                    let meets = (pixel / 9).abs_diff(4) <= 1 && (pixel % 9).abs_diff(4) <= 1;
-                    let is_of_it = meets && channel < channels / group;
-                    assert_eq!(found.is_finite(), !is_of_it, "{number} {pixel} {channel}");
+                for bf16 in [None, Instructions::detect().bf16()] {
+                    let (spec, bias) = (spec.clone(), vec![0.; channels]);
+                    let epilogue = SinglesEpilogue::default();
+                    let op = PackedConvolution::new(spec, group, &weights, &bias, epilogue, bf16);
+                    let found = run(&op.unwrap(), &[&data]).unwrap();
+                    let found = found.try_as_plain_ram().unwrap();
+                    for (at, found) in found.as_slice::<f32>().unwrap().iter().enumerate() {
+                        let (pixel, channel) = (at / channels, at % channels);
+                        let meets = (pixel / 9).abs_diff(4) <= 1 && (pixel % 9).abs_diff(4) <= 1;
+                        let is_of_it = meets && channel < channels / group;
+                        assert_eq!(found.is_finite(), !is_of_it, "{number} {pixel} {channel}");
+                    }
                 }
             });
         }
@@ -325,14 +332,16 @@ fn data_without_elements() -> TractResult<()> {
             let weights = Tensor::zero::<f32>(&shape(&[outputs, inputs / group], &kernel))?;
             let bias: Vec<f32> = (1..=outputs).map(|number| number as f32).collect();
             with_all_vectors(|| {
-                let (spec, epilogue) = (spec.clone(), SinglesEpilogue::default());
-                let op = PackedConvolution::new(spec, group, &weights, &bias, epilogue).unwrap();
-                let data = Tensor::zero::<f32>(&[1, sizes[0], sizes[1], inputs]).unwrap();
-                let found = run(&op, &[&data]).unwrap();
-                assert_eq!(found.len(), outputs * if kernel_of_one { 2 * 5 } else { 4 });
-                let found = found.try_as_plain_ram().unwrap();
-                for pixel in found.as_slice::<f32>().unwrap().chunks_exact(outputs) {
-                    assert_eq!(*pixel, bias[..]);
+                for bf16 in [None, Instructions::detect().bf16()] {
+                    let (spec, epilogue) = (spec.clone(), SinglesEpilogue::default());
+                    let op = PackedConvolution::new(spec, group, &weights, &bias, epilogue, bf16);
+                    let data = Tensor::zero::<f32>(&[1, sizes[0], sizes[1], inputs]).unwrap();
+                    let found = run(&op.unwrap(), &[&data]).unwrap();
+                    assert_eq!(found.len(), outputs * if kernel_of_one { 2 * 5 } else { 4 });
+                    let found = found.try_as_plain_ram().unwrap();
+                    for pixel in found.as_slice::<f32>().unwrap().chunks_exact(outputs) {
+                        assert_eq!(*pixel, bias[..]);
+                    }
                 }
             });
         }

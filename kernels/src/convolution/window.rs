@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pulp::bytemuck::Pod;
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
@@ -70,8 +71,46 @@ pub(crate) fn one_pixel<D: Clone>(shape: &[D], one: D) -> TVec<D> {
     shape
 }
 
+/// How pixels of so many numbers are copied.
+pub(crate) struct PixelCopy<T> {
+    pub channels: usize,
+    /// The bytes of a number as it is multiplied.
+    pub size: usize,
+    /// Copies numbers as they are multiplied.
+    pub copy: fn(&[T], &mut [u8]),
+}
+
+impl<T: Pod> PixelCopy<T> {
+    /// Copies pixels to places of so many bytes each. What these have more is 0.
+    pub fn copy(&self, data: &[T], of_pixel: usize, places: &mut [u8]) {
+        if self.channels * self.size == of_pixel {
+            return (self.copy)(data, places);
+        }
+        // Some pixels at a time: one may have few numbers.
+        let numbers = of_pixel / self.size;
+        let at_once = (NUMBERS_AT_ONCE / numbers).max(1);
+        let mut filled = vec![T::zeroed(); at_once * numbers];
+        let some = data.chunks(at_once * self.channels);
+        for (pixels, places) in some.zip(places.chunks_mut(at_once * of_pixel)) {
+            let pixels = pixels.chunks_exact(self.channels);
+            for (pixel, place) in pixels.zip(filled.chunks_exact_mut(numbers)) {
+                match *pixel {
+                    // Without a call for each.
+                    [one] => place[0] = one,
+                    [one, two, three] => place[..3].copy_from_slice(&[one, two, three]),
+                    _ => place[..self.channels].copy_from_slice(pixel),
+                }
+            }
+            (self.copy)(&filled[..places.len() / self.size], places);
+        }
+    }
+}
+
+/// How many numbers of pixels that are filled up are copied at once.
+const NUMBERS_AT_ONCE: usize = 1024;
+
 impl ChannelsLastWindow {
-    /// The window over data of this shape, whose elements have so many bytes, and the shape of the output.
+    /// The window over data of this shape, whose pixels have so many bytes if that is a number, and the shape of the output.
     ///
     /// # Errors
     ///
@@ -80,7 +119,7 @@ impl ChannelsLastWindow {
         operator: &str,
         spec: &PoolSpec,
         shape: &[usize],
-        size: usize,
+        of_pixel: Option<usize>,
     ) -> TractResult<(ChannelsLastWindow, TVec<usize>)> {
         let (rank, channels) = (spec.rank(), spec.input_channels);
         ensure!(
@@ -89,8 +128,8 @@ impl ChannelsLastWindow {
             rank + 1
         );
         let (batch, sizes) = shape[..shape.len() - 1].split_at(shape.len() - 1 - rank);
+        let of_pixel = of_pixel.context("the data is too large")?;
         let images = volume(batch).context("the data is too large")?;
-        let of_pixel = channels.checked_mul(size).context("the data is too large")?;
         let window = ChannelsLastWindow {
             images,
             of_pixel,
@@ -156,20 +195,27 @@ impl ChannelsLastWindow {
         })
     }
 
-    /// Copies images with padding around them. The taps of a row of the kernel become one.
-    pub fn pad(&mut self, operator: &str, bytes: &[u8], zero: u8) -> TractResult<Tensor> {
+    /// Copies images, with padding around them if that is asked for.
+    pub fn copied<T: Pod + Sync>(
+        &mut self,
+        operator: &str,
+        data: &[T],
+        pixels: PixelCopy<T>,
+        is_padded: bool,
+        zero: u8,
+    ) -> TractResult<Tensor> {
         let of_pixel = self.of_pixel;
-        let sizes: [usize; 3] = std::array::from_fn(|axis| {
-            self.per_image.pads[axis][0] + self.per_image.input[axis] + self.per_image.pads[axis][1]
-        });
+        let pads = if is_padded { self.per_image.pads } else { [[0; 2]; 3] };
+        let sizes: [usize; 3] =
+            std::array::from_fn(|axis| pads[axis][0] + self.per_image.input[axis] + pads[axis][1]);
         let count = volume(&sizes)
             .and_then(|it| it.checked_mul(self.images)?.checked_mul(of_pixel))
             // The last step of the last tap may reach beyond the images.
             .and_then(|it| it.checked_add(4))
             .context("the data is too large")?;
-        let (line, width) = (sizes[2] * of_pixel, self.per_image.input[2] * of_pixel);
-        let before = self.per_image.pads[2][0] * of_pixel;
-        let padded = filled_output(operator, &[count], |places: &mut [u8]| {
+        let line = sizes[2] * of_pixel;
+        let (width, before) = (self.per_image.input[2], pads[2][0] * of_pixel);
+        let copied = filled_output(operator, &[count], |places: &mut [u8]| {
             let (lines, rest) = places.split_at_mut(count - 4);
             rest.fill(zero);
             if line == 0 {
@@ -179,23 +225,28 @@ impl ChannelsLastWindow {
                 for (number, places) in (first..).zip(lines.chunks_exact_mut(line)) {
                     let (rest, y) = (number / sizes[1], number % sizes[1]);
                     let (image, z) = (rest / sizes[0], rest % sizes[0]);
-                    let Some((z, y)) = self.at(0, z, 0).zip(self.at(1, y, 0)) else {
+                    let within = |axis: usize, at: usize| {
+                        at.checked_sub(pads[axis][0]).filter(|at| *at < self.per_image.input[axis])
+                    };
+                    let Some((z, y)) = within(0, z).zip(within(1, y)) else {
                         places.fill(zero);
                         continue;
                     };
                     let from = (image * self.per_image.input[0] + z) * self.per_image.input[1] + y;
                     let (left, rest) = places.split_at_mut(before);
-                    let (taken, right) = rest.split_at_mut(width);
+                    let (taken, right) = rest.split_at_mut(width * of_pixel);
                     left.fill(zero);
-                    taken.copy_from_slice(&bytes[from * width..][..width]);
+                    let of_line = width * pixels.channels;
+                    pixels.copy(&data[from * of_line..][..of_line], of_pixel, taken);
                     right.fill(zero);
                 }
                 Ok(())
             })
         })?;
-        (self.per_image.input, self.per_image.pads) = (sizes, [[0; 2]; 3]);
-        self.join_taps();
-        Ok(padded)
+        if is_padded {
+            (self.per_image.input, self.per_image.pads) = (sizes, [[0; 2]; 3]);
+        }
+        Ok(copied)
     }
 
     /// The taps of a row of the kernel, which are neighbours, become one.

@@ -8,6 +8,8 @@
 //! * [`Vectors`] dispatches to pulp instead, where single precision and pulp's operations do; but for minima and maxima,
 //!   which `extremes.rs` has.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod extremes;
 mod macros;
 #[cfg(target_arch = "aarch64")]
@@ -24,6 +26,8 @@ use std::sync::OnceLock;
 
 use pulp::{Simd, WithSimd};
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use amx::{BLOCK_ROWS, TILE_ROWS, TILE_STEPS, TileFactors, TileRows, TileShape, Tiles};
 pub(crate) use extremes::{max_or_second, min_or_second};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) use macros::intrinsics;
@@ -193,7 +197,7 @@ impl Instructions {
         };
         #[cfg(not(target_arch = "x86_64"))]
         let is_fast = || false;
-        self.bf16().filter(|_| cfg!(test) || is_fast())
+        self.bf16().filter(|_| cfg!(test) || self.has_amx() || is_fast())
     }
 
     /// What a sum of products of codes and these weights begins with: an offset, and what the instructions take off the codes.
@@ -207,13 +211,22 @@ impl Instructions {
         offset.wrapping_add(taken_off * weights.map(i32::from).sum::<i32>())
     }
 
-    /// Whether there are tiles of bytes (AMX). Products of them are fast where rows have equal distances.
-    pub fn has_amx(self) -> bool {
+    /// The tiles (AMX), if there are some.
+    #[cfg(target_arch = "x86_64")]
+    pub fn amx(self) -> Option<Amx> {
         match self {
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Amx(_) => true,
-            _ => false,
+            Instructions::Amx(isa) => Some(isa),
+            _ => None,
         }
+    }
+
+    /// Whether there are tiles (AMX). Products of them are fast where rows have equal distances.
+    pub fn has_amx(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        let has_amx = self.amx().is_some();
+        #[cfg(not(target_arch = "x86_64"))]
+        let has_amx = false;
+        has_amx
     }
 
     /// How many numbers of 32 bits a vector has.

@@ -32,7 +32,7 @@ pub(crate) type Avx512Vnni = Avx512<true>;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Avx512Bf16(Avx512Vnni);
 
-/// 512 bits, with VNNI and bf16, and tiles of codes, which the system lets the process use.
+/// 512 bits, with VNNI and bf16, and tiles of codes and of numbers in bf16, which the system lets the process use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Amx(Avx512Bf16);
 
@@ -52,15 +52,23 @@ pub(super) fn detected() -> Vec<Instructions> {
         if is_x86_feature_detected!("avx512bf16") {
             let bf16 = Avx512Bf16(Avx512(v4));
             all.push(Instructions::Avx512Bf16(bf16));
-            // All that has tiles has bf16.
-            all.extend(has_amx_int8().then_some(Instructions::Amx(Amx(bf16))));
+            let has_tiles = has_amx_int8() && has_amx_bf16();
+            all.extend(has_tiles.then_some(Instructions::Amx(Amx(bf16))));
         }
     }
     all
 }
 
-/// Whether a product of two pairs in bf16 takes as long as one in single precision: with AMD it does. With Intel it takes more than
-/// twice as long, as tiles are meant for bf16 there.
+/// Whether tiles multiply numbers in bf16.
+#[allow(unused_unsafe, reason = "the function is unsafe in Rust 1.91")]
+fn has_amx_bf16() -> bool {
+    // SAFETY: all processors with vectors of 512 bits have this leaf.
+    let CpuidResult { edx, .. } = unsafe { __cpuid_count(7, 0) };
+    edx & 1 << 22 != 0
+}
+
+/// Whether a product of two pairs in bf16 takes as long as one in single precision, on vectors: with AMD it does. With Intel it takes more
+/// than twice as long, as tiles are meant for bf16 there.
 #[allow(unused_unsafe, reason = "the function is unsafe in Rust 1.91")]
 pub(super) fn has_fast_bf16() -> bool {
     // SAFETY: all processors of 64 bits have the instruction.
@@ -108,6 +116,17 @@ impl Avx512Bf16 {
     }
 }
 
+/// Where the numbers of pairs are, among 16 first ones and 16 second ones.
+const IN_PAIRS: [u16; 32] = {
+    let mut places = [0; 32];
+    let mut pair = 0;
+    while pair < 16 {
+        (places[2 * pair], places[2 * pair + 1]) = (pair as u16, pair as u16 + 16);
+        pair += 1;
+    }
+    places
+};
+
 impl Bf16Pairs for Avx512Bf16 {
     intrinsics! {
         // The instruction takes what comes first as its second operand.
@@ -116,11 +135,11 @@ impl Bf16Pairs for Avx512Bf16 {
             std::mem::transmute(_mm512_cvtne2ps_pbh(second, _mm512_loadu_ps(numbers[0].as_ptr())))
         };
         bf16_of_lines(first: &[f32; 16], second: &[f32; 16]) -> [u32; 16] = {
-            let first = _mm512_cvtneps_pbh(_mm512_loadu_ps(first.as_ptr()));
-            let second = _mm512_cvtneps_pbh(_mm512_loadu_ps(second.as_ptr()));
-            let first = _mm512_cvtepu16_epi32(std::mem::transmute::<__m256bh, __m256i>(first));
-            let second = _mm512_cvtepu16_epi32(std::mem::transmute::<__m256bh, __m256i>(second));
-            std::mem::transmute(_mm512_or_si512(first, _mm512_slli_epi32::<16>(second)))
+            let first = _mm512_loadu_ps(first.as_ptr());
+            let both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(second.as_ptr()), first);
+            let in_pairs = std::mem::transmute::<[u16; 32], __m512i>(IN_PAIRS);
+            let both = std::mem::transmute::<__m512bh, __m512i>(both);
+            std::mem::transmute(_mm512_permutexvar_epi16(in_pairs, both))
         };
     }
 }

@@ -15,7 +15,7 @@ use pulp::bytemuck::{Pod, cast};
 use pulp::x86::V4;
 
 use super::element::Bf16Pair;
-use crate::isa::{Avx512Bf16, Instructions};
+use crate::isa::{Amx, Avx512Bf16, Instructions};
 use crate::memory::{LINE, prefetch};
 
 /// The numbers of a vector.
@@ -37,6 +37,9 @@ pub(crate) trait Factor512: Pod {
     /// The proof, if there is one.
     fn proof() -> Option<Self::Proof>;
 
+    /// What multiplies them on tiles, if there is something.
+    fn tiles() -> Option<Amx>;
+
     /// The function that computes tiles.
     fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
         proof: Self::Proof,
@@ -56,6 +59,10 @@ impl Factor512 for f32 {
 
     fn proof() -> Option<()> {
         Some(())
+    }
+
+    fn tiles() -> Option<Amx> {
+        None
     }
 
     fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
@@ -88,6 +95,10 @@ impl Factor512 for Bf16Pair {
 
     fn proof() -> Option<Avx512Bf16> {
         Instructions::detect().bf16()
+    }
+
+    fn tiles() -> Option<Amx> {
+        Instructions::detect().amx()
     }
 
     fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(

@@ -2,7 +2,7 @@
 //!
 //! bf16 has the upper half of the bits of single precision. Operands in bf16 are those of half as many steps, each of a pair: so their
 //! panels, the tiles and the parts of sums are the same, in half the memory. It is the layout that oneDNN calls VNNI, and the one that
-//! tiles of AMX-BF16 read: these would be one more microkernel beside that of `avx512.rs`.
+//! tiles of AMX-BF16 read, which take 16 elements at once: where there are such, sums have as many as these.
 
 use std::fmt::Debug;
 
@@ -13,7 +13,7 @@ use pulp::bytemuck::Pod;
 use super::avx512;
 use crate::isa::{Bf16Pairs, Portable, padded};
 #[cfg(target_arch = "x86_64")]
-use crate::isa::{Instructions, Isa, On};
+use crate::isa::{Instructions, Isa, On, TILE_STEPS};
 
 /// What a row of operand `A`, or a column of operand `B`, consists of: one step of the sum, or more. It has the size of a number.
 #[cfg(not(target_arch = "x86_64"))]
@@ -32,7 +32,7 @@ pub(crate) trait Factor: Pod + PartialEq + Default + Debug + Send + Sync {
     /// How many steps it has.
     const STEPS: usize;
 
-    /// How many of them so many steps make. Of the last one, steps may be missing: these are 0.
+    /// How many of them so many steps make. Of the last ones, steps may be missing: these are 0.
     #[inline(always)]
     fn count(steps: usize) -> usize {
         steps.div_ceil(Self::STEPS)
@@ -79,13 +79,15 @@ impl Factor for f32 {
     }
 }
 
-/// Makes a panel of so many columns of other elements.
+/// Makes a panel of so many columns of other elements, and zeros if there is room for more steps.
 pub(crate) fn convert_panel<T: Element>(panel: &[f32], columns: usize, places: &mut [T]) {
     let lines = panel.chunks(T::STEPS * columns);
-    for (lines, places) in lines.zip(places.chunks_exact_mut(columns)) {
+    let mut places = places.chunks_exact_mut(columns);
+    for (lines, places) in lines.zip(&mut places) {
         let (step, next) = lines.split_at(columns);
         T::of_lines(step, (!next.is_empty()).then_some(next), places);
     }
+    places.for_each(|places| places.fill(T::default()));
 }
 
 /// Two steps in bf16, the first one in the lower half.
@@ -93,6 +95,15 @@ pub(crate) type Bf16Pair = u32;
 
 impl Factor for Bf16Pair {
     const STEPS: usize = 2;
+
+    fn count(steps: usize) -> usize {
+        let count = steps.div_ceil(2);
+        #[cfg(target_arch = "x86_64")]
+        if Instructions::detect().has_amx() {
+            return count.next_multiple_of(TILE_STEPS);
+        }
+        count
+    }
 
     fn as_they_are(_: &[f32]) -> Option<&[Bf16Pair]> {
         None
@@ -104,7 +115,7 @@ impl Factor for Bf16Pair {
 
     fn of_row<'a>(steps: &'a [f32], room: &'a mut [Bf16Pair]) -> &'a [Bf16Pair] {
         let places = &mut room[..Bf16Pair::count(steps.len())];
-        round(PairsOfRow { steps, places });
+        round_to_bf16(steps, places);
         places
     }
 
@@ -127,6 +138,11 @@ impl Factor for Bf16Pair {
 
 /// The bits of single precision that bf16 has.
 const UPPER_HALF: u32 = 0xffff_0000;
+
+/// Rounds numbers that follow each other, two for each place. Where there are more places, these are 0.
+pub(crate) fn round_to_bf16(numbers: &[f32], places: &mut [Bf16Pair]) {
+    round(PairsOfRow { steps: numbers, places });
+}
 
 /// Rounds with what the processor has for that.
 fn round(body: impl OnPairs) {
@@ -171,7 +187,11 @@ impl OnPairs for PairsOfRow<'_> {
             let mut numbers = [[0.; 16]; 2];
             numbers.as_flattened_mut()[..rest.len()].copy_from_slice(rest);
             let pairs = isa.bf16_of_neighbours(&numbers);
-            places_of_rest.copy_from_slice(&pairs[..places_of_rest.len()]);
+            let (last, padding) = places_of_rest.split_at_mut(rest.len().div_ceil(2));
+            last.copy_from_slice(&pairs[..last.len()]);
+            padding.fill(0);
+        } else {
+            places_of_rest.fill(0);
         }
     }
 }
@@ -261,11 +281,12 @@ mod tests {
                 let of =
                     |first: f32, second: f32| first.to_bits() >> 16 | second.to_bits() & UPPER_HALF;
                 for steps in [&numbers[..], &numbers[..(2 * count).saturating_sub(1)]] {
-                    let expected: Vec<u32> = steps
+                    let mut expected: Vec<u32> = steps
                         .chunks(2)
                         .map(|it| of(it[0], it.get(1).copied().unwrap_or(0.)))
                         .collect();
-                    assert_eq!(Bf16Pair::of_row(steps, &mut [u32::MAX; 100]), expected);
+                    expected.resize(Bf16Pair::count(steps.len()), 0);
+                    assert_eq!(Bf16Pair::of_row(steps, &mut [u32::MAX; 128]), expected);
                 }
                 let (first, second) = numbers.split_at(count);
                 for next in [Some(second), None] {

@@ -11,6 +11,8 @@ use super::avx512;
 use super::element::Element;
 use super::output::Output;
 use super::panels::{LayoutOfA, OperandA, Tile, row_panels};
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{Amx, BLOCK_ROWS, TILE_ROWS, TILE_STEPS, TileFactors, TileRows, TileShape, Tiles};
 
 /// What a sum begins with.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +60,10 @@ impl<T: Element> WithSimd for GemmBlock<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let output = &mut std::mem::replace(&mut self.output, Output::matrix(&mut [], 0));
+        #[cfg(target_arch = "x86_64")]
+        if let Some(isa) = T::tiles().filter(|_| self.are_tiles::<S>()) {
+            return self.blocks_of_tiles(simd, isa, output);
+        }
         match Tile::of_simd::<S>().vectors() {
             3 => self.tiles_of_vectors::<S, 3>(simd, output),
             _ => self.tiles_of_vectors::<S, 2>(simd, output),
@@ -78,6 +84,111 @@ impl<T: Element> GemmBlock<'_, T> {
                 _ => simd.vectorize(RowsOfTiles::<_, _, 1, W>(simd, self, first, output)),
             }
         }
+    }
+
+    /// Whether the processor's tiles multiply it (AMX): several rows of a matrix, and whole tiles of steps.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn are_tiles<S: Simd>(&self) -> bool {
+        S::F32_LANES == avx512::LANES
+            && self.left.layout == LayoutOfA::Matrix
+            && self.rows.len() > 1
+            && !self.steps.is_empty()
+            && self.steps.len().is_multiple_of(TILE_STEPS)
+    }
+
+    /// The blocks of the processor's tiles.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn blocks_of_tiles<S: Simd>(&self, simd: S, isa: Amx, output: &mut Output) {
+        let shape = TileShape { rows: self.rows.len(), steps: TILE_STEPS };
+        let tiles = &mut Tiles::configured(isa, shape);
+        let tile = Tile::of_simd::<S>();
+        for first_column in (0..self.columns).step_by(tile.columns) {
+            match (self.columns - first_column).div_ceil(tile.lanes).min(tile.vectors()) {
+                3 => {
+                    simd.vectorize(PanelOfTiles::<_, _, 3>(simd, self, first_column, tiles, output))
+                }
+                2 => {
+                    simd.vectorize(PanelOfTiles::<_, _, 2>(simd, self, first_column, tiles, output))
+                }
+                _ => {
+                    simd.vectorize(PanelOfTiles::<_, _, 1>(simd, self, first_column, tiles, output))
+                }
+            }
+        }
+    }
+
+    /// All rows of a panel of `V` vectors of columns, on the processor's tiles.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn panel_of_tiles<S: Simd, const V: usize>(
+        &self,
+        simd: S,
+        first_column: usize,
+        tiles: &mut Tiles,
+        output: &mut Output,
+    ) {
+        let OperandB { panels, begin, depth, .. } = self.right;
+        let width = V * S::F32_LANES;
+        let right = &panels[first_column * depth..][..width * depth];
+        let right = &right[begin * width..][..self.steps.len() * width];
+        let right = cast_slice::<_, i8>(right).as_chunks().0;
+        let right = right.as_chunks::<{ avx512::LANES }>().0.as_chunks::<V>().0;
+        let depth = self.left.depth;
+        let first_step = if depth == self.depth { self.steps.start } else { 0 };
+        let distance = depth * size_of::<T>();
+        let Range { start, end } = self.rows;
+        for first in (start..end).step_by(BLOCK_ROWS) {
+            // Tiles may begin with rows that were computed before.
+            let last_begin = end.saturating_sub(TILE_ROWS).max(start);
+            let begins = [first, first + TILE_ROWS].map(|row| row.min(last_begin));
+            let rows = TileRows {
+                bytes: cast_slice(&self.left.elements[begins[0] * depth + first_step..]),
+                distance,
+                second: (begins[1] - begins[0]) * distance,
+                tap_offsets: &[0],
+            };
+            let is_one = end - first <= TILE_ROWS;
+            let sums = match is_one {
+                true => tiles.multiply::<1, V>(TileFactors::Bf16, rows, right, None),
+                false => tiles.multiply::<2, V>(TileFactors::Bf16, rows, right, None),
+            };
+            let mut next = first;
+            for (tile, begin) in begins.iter().take(if is_one { 1 } else { 2 }).enumerate() {
+                let new = next..end.min(begin + TILE_ROWS);
+                let sums = &sums[tile * TILE_ROWS + (new.start - begin)..][..new.len()];
+                next = new.end;
+                for (row, count) in row_panels(0..new.len(), Tile::of_simd::<S>().rows) {
+                    let at = [new.start + row, first_column];
+                    let sums = &sums[row..][..count];
+                    match count {
+                        8 => self.finish_stored::<S, 8, V>(simd, at, sums, output),
+                        4 => self.finish_stored::<S, 4, V>(simd, at, sums, output),
+                        2 => self.finish_stored::<S, 2, V>(simd, at, sums, output),
+                        _ => self.finish_stored::<S, 1, V>(simd, at, sums, output),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes some rows of sums in single precision, which are in memory.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn finish_stored<S: Simd, const N: usize, const V: usize>(
+        &self,
+        simd: S,
+        at: [usize; 2],
+        stored: &[[[i32; avx512::LANES]; V]],
+        output: &mut Output,
+    ) {
+        let mut sums = [[simd.splat_f32s(0.); V]; N];
+        for row in 0..N {
+            let numbers: &[f32] = cast_slice(stored[row].as_flattened());
+            sums[row] = *whole_vectors::<S, V>(numbers);
+        }
+        self.finish::<S, N, V>(simd, at, sums, output);
     }
 
     /// All columns of a panel of rows.
@@ -307,6 +418,27 @@ impl<S: Simd, T: Element, const N: usize, const W: usize> NullaryFnOnce
     fn call(self) {
         let RowsOfTiles(simd, product, first_row, output) = self;
         product.rows_of_tiles::<S, N, W>(simd, first_row, output);
+    }
+}
+
+/// All rows of a panel of `V` vectors of columns, from one on, on the processor's tiles.
+#[cfg(target_arch = "x86_64")]
+struct PanelOfTiles<'p, 'a, 'o, S, T, const V: usize>(
+    S,
+    &'p GemmBlock<'a, T>,
+    usize,
+    &'p mut Tiles,
+    &'p mut Output<'o>,
+);
+
+#[cfg(target_arch = "x86_64")]
+impl<S: Simd, T: Element, const V: usize> NullaryFnOnce for PanelOfTiles<'_, '_, '_, S, T, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let PanelOfTiles(simd, product, first_column, tiles, output) = self;
+        product.panel_of_tiles::<S, V>(simd, first_column, tiles, output);
     }
 }
 

@@ -44,12 +44,15 @@ pub(super) const STEPS: usize = 384;
 
 /// The steps of a sum, some at a time.
 pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
-    let most = depth.div_ceil(depth.div_ceil(STEPS).max(1)).max(1);
+    // Whole tiles of AMX, where there are such.
+    let most = depth.div_ceil(depth.div_ceil(STEPS).max(1)).max(1).next_multiple_of(16);
     (0..depth).step_by(most).map(move |first| first..(first + most).min(depth))
 }
 
 pub use crate::isa::Vectors;
 pub(super) use dots::multiply_row_by_row;
+#[cfg(target_arch = "x86_64")]
+pub(super) use element::round_to_bf16;
 pub(super) use element::{Bf16Pair, Element, convert_panel};
 pub(super) use kernel::{Addend, GemmBlock, OperandB, load, store};
 pub(super) use output::Output;

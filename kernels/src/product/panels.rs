@@ -137,7 +137,7 @@ fn packed_layout<T: Element>(depth: usize, tile: Tile) -> LayoutOfA {
     if T::ALWAYS
         && tile.lanes == avx512::LANES
         && T::proof().is_some()
-        && !depth.is_multiple_of(SAME_PLACE)
+        && (T::tiles().is_some() || !depth.is_multiple_of(SAME_PLACE))
     {
         return LayoutOfA::Matrix;
     }
@@ -359,6 +359,10 @@ impl<T: Element, E: DerefMut<Target = [T]>> PackedB<E> {
             } else {
                 for (number, row) in panel.chunks_exact_mut(padded).enumerate() {
                     let step = number * T::STEPS;
+                    if step >= all_steps {
+                        row.fill(T::default());
+                        continue;
+                    }
                     let line = |step: usize| &matrix[step * stride + first..][..width];
                     let next = (step + 1 < all_steps).then(|| line(step + 1));
                     T::of_lines(line(step), next, &mut row[..width]);

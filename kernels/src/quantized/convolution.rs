@@ -146,6 +146,7 @@ impl QuantizedConvolution {
                 group: *group,
                 weights,
                 size: 1,
+                bytes_of_pixel: spec.input_channels / group,
                 takes_padding: data.zeros(spec.input_channels).is_some(),
                 for_amx: instructions.has_amx(),
             };
@@ -172,6 +173,7 @@ impl QuantizedConvolution {
             spec: spec.clone(),
             group: *group,
             filters,
+            bytes_of_pixel: spec.input_channels,
             widened_padding: widened_zeros.collect(),
             padding: zeros,
             epilogue,

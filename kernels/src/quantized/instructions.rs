@@ -1,7 +1,5 @@
 //! Which microkernels multiply codes on the instructions of the machine.
 
-#[cfg(target_arch = "x86_64")]
-use super::amx;
 use super::depthwise::{DepthwiseKernels, multiply_rows};
 use super::finish::{Epilogue, TileSums};
 use super::vectors::{CodeLanes, Codes};
@@ -9,8 +7,15 @@ use crate::convolution::{
     ConvolutionElement, DepthwiseRows, FilterFormat, GemmTask, OutputRows, SumLanes, TilePlace,
     UnpackedFilters,
 };
+#[cfg(target_arch = "x86_64")]
+use crate::convolution::{StridedLines, TileElement, amx};
 use crate::cost::{self, Cost};
 use crate::isa::Instructions;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{Avx512Vnni, TileFactors};
+
+/// The steps of a tile of AMX.
+const STEPS_OF_AMX: usize = 16;
 
 impl ConvolutionElement for Codes {
     type Data = u8;
@@ -19,6 +24,7 @@ impl ConvolutionElement for Codes {
 
     const PRODUCT: Cost = cost::PRODUCT_OF_CODES;
     const READ_WEIGHT: Cost = cost::READ_CODE;
+    const LEAST_ROWS_FOR_AMX: usize = 3;
 
     fn multiply(task: &mut GemmTask<Codes>) {
         match (task.filters.instructions, task.filters.needs_wide_data()) {
@@ -38,7 +44,11 @@ impl ConvolutionElement for Codes {
             #[cfg(target_arch = "x86_64")]
             (Instructions::Avx512Bf16(isa), false) => task.multiply_on(isa.avx512_vnni()),
             #[cfg(target_arch = "x86_64")]
-            (Instructions::Amx(isa), false) => amx::multiply(isa, task),
+            (Instructions::Amx(isa), false) => {
+                if !amx::multiply(isa, task) {
+                    task.multiply_on(isa.avx512_vnni());
+                }
+            }
             #[cfg(target_arch = "aarch64")]
             (Instructions::Neon(isa), false) => task.multiply_on(isa),
             #[cfg(target_arch = "aarch64")]
@@ -51,6 +61,21 @@ impl ConvolutionElement for Codes {
 
     fn depthwise(kernels: &DepthwiseKernels, rows: DepthwiseRows<Codes>) {
         multiply_rows(kernels, rows);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl TileElement for Codes {
+    const FACTORS: TileFactors = TileFactors::Codes;
+
+    fn multiply_row(
+        lanes: Avx512Vnni,
+        task: &mut GemmTask<Codes>,
+        lines: &StridedLines,
+        panel: usize,
+        row: usize,
+    ) {
+        task.row_on(lanes, lines, panel, row);
     }
 }
 
@@ -88,7 +113,8 @@ impl Instructions {
             _ => [4, 2],
         };
         let bytes_of_step = if self.widens(weights) { 2 } else { 4 };
-        FilterFormat { bytes_of_step, tile, for_amx: self.has_amx() }
+        let steps_of_amx = self.has_amx().then_some(STEPS_OF_AMX);
+        FilterFormat { bytes_of_step, tile, steps_of_amx }
     }
 
     /// Whether codes are widened to 16 bits before they meet these weights.

@@ -7,15 +7,13 @@
 //! * `levels.rs` says which numbers codes stand for;
 //! * `vectors.rs` says what loops on codes do with vectors, and `x86.rs`, `neon.rs` and `wasm.rs` do it;
 //! * `finish.rs` has the epilogue, what becomes of a sum;
-//! * `depthwise.rs` has convolutions of single channels, `amx.rs` the microkernels of a processor with tiles, and `instructions.rs` says
-//!   how codes are the elements of a convolution, and which microkernel computes a task;
+//! * `depthwise.rs` has convolutions of single channels, and `instructions.rs` says how codes are the elements of a convolution, and which
+//!   microkernel computes a task;
 //! * `convolution.rs`, `arithmetic.rs`, `pools.rs` and `conversion.rs` have the operators;
 //! * `fake_quantize.rs` has what models have in their place.
 //!
 //! Files import from those above them alone.
 
-#[cfg(target_arch = "x86_64")]
-mod amx;
 mod arithmetic;
 mod conversion;
 mod convolution;

@@ -41,8 +41,12 @@ impl QuantizedMaxPool {
         const PIXELS: usize = 64;
         let input = args_1!(inputs);
         let codes = input.try_as_plain_ram()?.as_slice::<u8>()?;
-        let (window, shape) =
-            ChannelsLastWindow::new("QuantizedMaxPool", &self.spec, input.shape(), 1)?;
+        let (window, shape) = ChannelsLastWindow::new(
+            "QuantizedMaxPool",
+            &self.spec,
+            input.shape(),
+            Some(self.spec.input_channels),
+        )?;
         let (channels, taps) = (self.spec.output_channels, window.taps());
         let vectors = Vectors::detect();
         filled_output("QuantizedMaxPool", &shape, |elements: &mut [u8]| {

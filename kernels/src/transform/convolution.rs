@@ -359,7 +359,8 @@ pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -
         }
         spec.data_format = channels_last(format);
         let epilogue = SinglesEpilogue { adds: residual.is_some(), activation, slopes };
-        let op = PackedConvolution::new(spec, found.group, &weights, bias, epilogue)?;
+        let op =
+            PackedConvolution::new(spec, found.group, &weights, bias, epilogue, session.bf16())?;
         TractResult::Ok(Box::new(op) as Box<dyn TypedOp>)
     };
     let (ops, pixels) = if let Some((upsampling, parts)) = &found.upsampling {

@@ -106,7 +106,7 @@ pub struct KernelsConfig {
     pub without: Vec<String>,
     /// Whether products with compressed weights of 8 and 4 bits may round their data: to 8 bits, with a scale for each group of 32
     /// numbers of a row. They do where there are more than six rows of data, as in a prompt, and the processor has VNNI with
-    /// vectors of 512 bits.
+    /// vectors of 512 bits. If factors may be rounded to bf16, too, and the processor has AMX, that is done instead.
     ///
     /// OpenVINO does so by default (`DYNAMIC_QUANTIZATION_GROUP_SIZE`). It is faster, and the result is another one.
     pub dynamic_quantization: bool,
@@ -120,8 +120,8 @@ pub struct KernelsConfig {
     pub inference_precision: InferencePrecision,
 }
 
-/// What the factors of products in single precision are rounded to: of matmuls and fully connected layers, and in attention. Sums, what
-/// is between the products, and convolutions stay in single precision.
+/// What the factors of products in single precision are rounded to: of matmuls and fully connected layers, in attention, and with AMX of
+/// convolutions without groups. Sums, and what is between the products, stay in single precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InferencePrecision {
@@ -129,8 +129,8 @@ pub enum InferencePrecision {
     #[default]
     F32,
     /// Numbers of 8 bits, with the exponents of single precision: to the nearest one, halves to even ones. Constant weights take half the
-    /// memory, and products up to half the time. A processor without AVX512_BF16 rounds nothing, nor does one of Intel's, which
-    /// multiplies such pairs more slowly than numbers in single precision.
+    /// memory, and products up to half the time with AVX512_BF16, or a tenth with AMX. A processor without these rounds nothing, nor does
+    /// one of Intel's without AMX, which multiplies such pairs more slowly than numbers in single precision.
     ///
     /// In such a product, numbers below the normal ones of single precision (2⁻¹²⁶) are 0, and factors within 2⁻⁹ of its largest number
     /// become infinite. Up to six rows of data that meet compressed weights are not rounded, nor are up to eight queries.

@@ -121,12 +121,12 @@ impl<'a> Session<'a> {
 
     /// What data may be rounded to that meets compressed weights of a format.
     pub(super) fn precision(&self, format: Format) -> Precision {
+        let may_be_bytes = self.transform.config.dynamic_quantization && format.bits() <= 8;
         match self.bf16() {
-            _ if self.transform.config.dynamic_quantization && format.bits() <= 8 => {
-                Precision::Dynamic
-            }
-            Some(isa) => Precision::Bf16(isa),
-            None => Precision::Exact,
+            // Tiles make more of bf16, as bytes have a scale for each few of them.
+            Some(isa) if !may_be_bytes || Instructions::detect().has_amx() => Precision::Bf16(isa),
+            _ if may_be_bytes => Precision::Dynamic,
+            _ => Precision::Exact,
         }
     }
 

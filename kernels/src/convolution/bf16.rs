@@ -1,0 +1,113 @@
+//! Convolutions whose data and weights are rounded to bf16, on the processor's tiles (AMX): a step is two numbers. Sums, and what they
+//! become, are in single precision.
+
+use std::convert::Infallible;
+
+use pulp::bytemuck::{cast_slice, cast_slice_mut};
+
+use super::amx::{self, TileElement};
+use super::driver::UnpackedConvolution;
+use super::output::OutputRows;
+use super::product::{
+    ConvolutionElement, DepthwiseRows, FilterFormat, GemmTask, SumLanes, TilePlace,
+};
+use super::rows::StridedLines;
+use super::singles::{SinglesEpilogue, finish};
+use crate::cost::{self, Cost};
+use crate::isa::{Avx512Vnni, Instructions, TILE_STEPS, TileFactors};
+use crate::product::activation::ActivationLanes;
+use crate::product::round_to_bf16;
+
+/// Numbers that are rounded to bf16.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Bf16;
+
+/// The bytes of a number.
+pub(super) const SIZE: usize = size_of::<u16>();
+
+/// The bytes of a step.
+const STEP: usize = 2 * SIZE;
+
+impl ConvolutionElement for Bf16 {
+    type Data = f32;
+    const SIZE: usize = SIZE;
+    const ARE_OTHERS: bool = true;
+    const PRODUCT: Cost = cost::PRODUCT_IN_TILES;
+    const READ_WEIGHT: Cost = cost::READ_CODE;
+    type Epilogue = SinglesEpilogue;
+    type Depthwise = Infallible;
+
+    fn copy(data: &[f32], places: &mut [u8]) {
+        round_to_bf16(data, cast_slice_mut(places));
+    }
+
+    fn multiply(task: &mut GemmTask<Bf16>) {
+        let isa =
+            Instructions::detect().amx().expect("there are tiles, as weights are packed for them");
+        assert!(amx::multiply(isa, task) || task.rows == 0, "rows are at equal distances");
+    }
+
+    fn depthwise(kernels: &Infallible, _: DepthwiseRows<Bf16>) {
+        match *kernels {}
+    }
+}
+
+impl TileElement for Bf16 {
+    const FACTORS: TileFactors = TileFactors::Bf16;
+
+    fn multiply_row(_: Avx512Vnni, _: &mut GemmTask<Bf16>, _: &StridedLines, _: usize, _: usize) {
+        unreachable!("tiles multiply each row")
+    }
+}
+
+impl<L: ActivationLanes<N>, const N: usize> SumLanes<Bf16, N> for L {
+    type Sums = L::Floats;
+
+    #[inline(always)]
+    fn first(self, words: &[i32; N]) -> L::Floats {
+        self.f32_of_words(self.load_i32(words))
+    }
+
+    #[inline(always)]
+    fn finish<const R: usize, const V: usize>(
+        self,
+        epilogue: &SinglesEpilogue,
+        sums: &[[L::Floats; V]; R],
+        at: TilePlace,
+        output: &mut OutputRows,
+    ) {
+        finish(self, epilogue, sums, at, output);
+    }
+}
+
+/// Weights of a convolution without groups, rounded; and the bytes of a pixel, of which each has whole steps, and a tap has whole tiles of
+/// steps. So no number meets a weight that fills a tile up: a product with that would be 0, but for what is not finite.
+pub(super) fn rounded<'a>(
+    mut unpacked: UnpackedConvolution<'a>,
+    weights: &[f32],
+    room: &'a mut Vec<u32>,
+) -> (UnpackedConvolution<'a>, FilterFormat) {
+    let pixels = unpacked.pixels_of_tap();
+    let channels = unpacked.spec.input_channels;
+    let mut words = (channels * SIZE).div_ceil(STEP);
+    while !(pixels * words).is_multiple_of(tiles(pixels * words)) {
+        words += 1;
+    }
+    let steps = pixels * words;
+    room.resize(weights.len().div_ceil(2), 0);
+    round_to_bf16(weights, room);
+    let weights = &cast_slice(room)[..weights.len() * SIZE];
+    unpacked =
+        UnpackedConvolution { weights, size: SIZE, bytes_of_pixel: words * STEP, ..unpacked };
+    let format = FilterFormat {
+        bytes_of_step: STEP,
+        tile: [8, 3],
+        steps_of_amx: Some(steps / tiles(steps)),
+    };
+    (unpacked, format)
+}
+
+/// In how many tiles so many steps are cut.
+fn tiles(steps: usize) -> usize {
+    steps.div_ceil(TILE_STEPS).max(1)
+}
