@@ -66,8 +66,8 @@ const INPUTS: [(&str, Role, usize); 4] = [
 ];
 
 /// The kernels that text generation has by default, as OpenVINO does: in prefill, activations that meet int8 or int4 weights are
-/// rounded to 8 bits (dynamic quantization), and the factors of other products to bf16, where the processor multiplies such; and the
-/// KV cache is in u8. Logits differ a little from exact ones.
+/// rounded to 8 bits (dynamic quantization), and the factors of other products to bf16, where the processor multiplies such; with
+/// AMX all of them are rounded to bf16. The KV cache is in u8. Logits differ a little from exact ones.
 pub fn rounding_kernels() -> KernelsTransform {
     let mut config = KernelsConfig::default();
     config.dynamic_quantization = true;

@@ -87,8 +87,8 @@ impl TextGenerator {
     /// [`TextTokenizer::from_folder`] reads it, and, if they are there, `config.json`, `generation_config.json`, `chat_template.jinja`, `tokenizer_config.json` and
     /// `special_tokens_map.json`. If no settings have `eos_token_id`, it is the `eos_token` of the tokenizer.
     ///
-    /// Activations that meet int8 or int4 weights in prefill, and the KV cache, are rounded to 8 bits, as OpenVINO does by default:
-    /// prefill is faster, and the KV cache takes a quarter of the memory. [`from_folder_exact`](Self::from_folder_exact) does not round.
+    /// Activations that meet int8 or int4 weights in prefill, and the KV cache, are rounded to 8 bits, as OpenVINO does by default;
+    /// with AMX these activations are rounded to bf16: prefill is faster, and the KV cache takes a quarter of the memory. [`from_folder_exact`](Self::from_folder_exact) does not round.
     ///
     /// # Errors
     ///

@@ -175,6 +175,19 @@ impl Scratch {
     pub fn new(count: usize) -> Scratch {
         Scratch::of(count)
     }
+
+    /// Numbers of at least so many bytes.
+    pub fn of_bytes(count: usize) -> Scratch {
+        Scratch::of(count.div_ceil(size_of::<f32>()))
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        cast_slice(self)
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        cast_slice_mut(self)
+    }
 }
 
 impl<T> Scratch<T> {
@@ -196,6 +209,12 @@ impl<T> Scratch<T> {
             memory.fill(f32::NAN);
         }
         Scratch(memory, PhantomData)
+    }
+}
+
+impl<T> Default for Scratch<T> {
+    fn default() -> Scratch<T> {
+        Scratch::of(0)
     }
 }
 

@@ -257,7 +257,7 @@ impl<T: Element> Sequence<'_, T> {
             for first in (0..self.width).step_by(self.tile.columns) {
                 let columns = (self.width - first).min(self.tile.columns);
                 let panels = &elements[first * depth..];
-                for steps in parts(T::count(positions.len())) {
+                for steps in parts::<T>(T::count(positions.len())) {
                     self.vectors.run(GemmBlock {
                         left: weights,
                         right: OperandB {

@@ -254,7 +254,8 @@ fn multiply_panels<T: Element>(
     })
 }
 
-/// Calls a function with panels of the matrix, as operand `B`: the columns of the product, some steps of elements, and these.
+/// Calls a function with panels of the matrix, as operand `B`: the columns of the product, some steps of elements, and these. For the
+/// processor's tiles, there are several panels of all steps.
 fn for_each_panel<T: Element>(
     matrix: &CompressedMatrix,
     columns: Range<usize>,
@@ -264,38 +265,45 @@ fn for_each_panel<T: Element>(
     let tile = Tile::of(Vectors::detect());
     let bytes = matrix.bytes()?;
     let mut parameters = GroupParameters::default();
-    let mut panel = Scratch::new(tile.columns * STEPS);
-    let mut room = Scratch::of(match T::as_they_are(&[]) {
-        Some(_) => 0,
-        None => T::count(panel.len()),
-    });
+    let of_part = if T::are_for_tiles() { matrix.depth.max(1) } else { STEPS };
+    let of_panel = tile.columns * T::count(of_part);
+    let most = match T::are_for_tiles() {
+        true => (ELEMENTS_OF_PANELS / of_panel).min(columns.len().div_ceil(tile.columns)).max(1),
+        false => 1,
+    };
+    let mut panels = Scratch::of(most * of_panel);
+    let mut numbers = Scratch::new(tile.columns * STEPS_AT_ONCE);
+    let (mut first_of_panels, mut filled) = (columns.start, 0);
     for first in columns.clone().step_by(tile.columns) {
         let width = (columns.end - first).min(tile.columns);
+        let end = first + width;
         let stride = width.next_multiple_of(tile.lanes);
-        matrix.parameters(first..first + width, &mut parameters)?;
+        matrix.parameters(first..end, &mut parameters)?;
         parameters.by_groups(width);
-        for begin in (0..matrix.depth).step_by(STEPS) {
-            let steps = begin..(begin + STEPS).min(matrix.depth);
-            let unpack = |steps: Range<usize>, panel: &mut [f32]| {
-                instructions.run(UnpackPanel {
-                    matrix,
-                    bytes: &bytes[first * matrix.row_bytes()..],
-                    parameters: &parameters,
-                    rows: width,
-                    steps,
-                    stride,
-                    panel,
-                });
-            };
-            let elements = if T::as_they_are(&[]).is_some() {
-                unpack(steps.clone(), &mut panel);
-                T::as_they_are(&panel[..stride * steps.len()]).unwrap_or(&[])
+        let unpack = |steps: Range<usize>, panel: &mut [f32]| {
+            instructions.run(UnpackPanel {
+                matrix,
+                bytes: &bytes[first * matrix.row_bytes()..],
+                parameters: &parameters,
+                rows: width,
+                steps,
+                stride,
+                panel,
+            });
+        };
+        for begin in (0..matrix.depth).step_by(of_part) {
+            let steps = begin..(begin + of_part).min(matrix.depth);
+            // Parts of several begin with a whole one.
+            let of_elements = steps.start / T::STEPS..T::count(steps.end);
+            let begin_of_panel = filled;
+            filled += stride * of_elements.len();
+            let mut places = &mut panels[begin_of_panel..filled];
+            if let Some(panel) = T::as_numbers(places) {
+                unpack(steps, panel);
             } else {
-                let elements = &mut room[..stride * T::count(steps.len())];
-                let mut places = &mut *elements;
                 for begin in steps.clone().step_by(STEPS_AT_ONCE) {
                     let end = (begin + STEPS_AT_ONCE).min(steps.end);
-                    let numbers = &mut panel[..stride * (end - begin)];
+                    let numbers = &mut numbers[..stride * (end - begin)];
                     unpack(begin..end, numbers);
                     let count = match end == steps.end {
                         true => places.len(),
@@ -305,15 +313,21 @@ fn for_each_panel<T: Element>(
                     (part, places) = places.split_at_mut(count);
                     convert_panel(numbers, stride, part);
                 }
-                elements
-            };
-            // Parts of several begin with a whole one.
-            let steps = steps.start / T::STEPS..T::count(steps.end);
-            each(first..first + width, steps, elements);
+            }
+            if end == columns.end || end - first_of_panels == most * tile.columns {
+                each(first_of_panels..end, of_elements, &panels[..filled]);
+                filled = 0;
+            }
+        }
+        if filled == 0 {
+            first_of_panels = end;
         }
     }
     Ok(())
 }
+
+/// About how many elements panels for the processor's tiles have: as many as stay in the second-level cache.
+const ELEMENTS_OF_PANELS: usize = if cfg!(test) { 1 << 12 } else { 1 << 17 };
 
 /// All of a matrix as operand `B`.
 pub(crate) fn packed<T: Element>(matrix: &CompressedMatrix) -> TractResult<PackedB<Aligned<T>>> {

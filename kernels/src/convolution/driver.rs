@@ -15,7 +15,7 @@ use super::product::{
 use super::rows::{Im2rowAddresses, PADDING, TapSlices};
 use super::window::{ChannelsLastWindow, PartialTap, PixelCopy};
 use crate::cost;
-use crate::memory::{Aligned, filled_output_dt};
+use crate::memory::{Scratch, filled_output_dt};
 use crate::product::{Output, Shares};
 use crate::threads::{Division, PartSize};
 
@@ -92,6 +92,12 @@ const MANY_BYTES_OF_PIXEL: usize = 128;
 
 /// Longer taps are not joined where they are: of each pixel at the border of an image, one would be copied.
 const MOST_BYTES_OF_TAP: usize = if cfg!(test) { 1 << 7 } else { 1 << 12 };
+
+/// About how many bytes copied lines have, so that they stay in the second-level cache.
+const BYTES_OF_LINES: usize = if cfg!(test) { 1 << 10 } else { 512 << 10 };
+
+/// If lines were copied more often than that, as those of wide kernels, all images are copied before.
+const MOST_TIMES_COPIED: f32 = 2.;
 
 /// Copied rows have room for whole blocks of a matrix unit, so that these need no copies.
 const ROWS_OF_BLOCK: usize = 32;
@@ -286,9 +292,15 @@ impl<E: ConvolutionElement> Convolution<E> {
                 copied.extend([0; 4]);
                 Cow::Owned(copied)
             }
+            // Each task copies what it needs.
+            ConvolutionFilters::Products(_)
+                if self.copies_rows() || self.copies_lines(&window, &self.division(&window)) =>
+            {
+                Cow::Borrowed(bytes)
+            }
             ConvolutionFilters::Products(filters) => {
                 let is_padded = filters.reading == Reading::Padded;
-                copied = if is_padded || E::ARE_OTHERS && !self.copies_rows() {
+                copied = if is_padded || E::ARE_OTHERS {
                     let zero = self.padding.first().context("the data has no channels")?;
                     Some(window.copied(operator, data, self.pixel_copy(), is_padded, *zero)?)
                 } else {
@@ -322,7 +334,7 @@ impl<E: ConvolutionElement> Convolution<E> {
         window: &ChannelsLastWindow,
         first: usize,
         pixels: usize,
-        mut output: OutputRows,
+        output: OutputRows,
     ) {
         match &self.filters {
             ConvolutionFilters::Depthwise(kernels) => E::depthwise(
@@ -338,18 +350,52 @@ impl<E: ConvolutionElement> Convolution<E> {
                 },
             ),
             ConvolutionFilters::Products(filters) => {
-                let mut buffers = Buffers::default();
-                let most = filters.groups[0].rows_of_task(pixels);
-                for begin in (0..pixels).step_by(most) {
-                    let end = pixels.min(begin + most);
-                    let pixels = first + begin..first + end;
-                    let im2row = self.im2row(bytes, window, pixels, filters, &mut buffers);
-                    for (group, packed) in filters.groups.iter().enumerate() {
-                        let output = output.skip_rows(begin);
-                        self.multiply(&im2row, group, packed, 0..packed.panels(), output);
-                    }
-                }
+                self.fill_tasks(bytes, window, first..first + pixels, filters, output);
             }
+        }
+    }
+
+    /// The same, task by task.
+    fn fill_tasks(
+        &self,
+        bytes: &[u8],
+        window: &ChannelsLastWindow,
+        pixels: Range<usize>,
+        filters: &ProductFilters,
+        mut output: OutputRows,
+    ) {
+        let mut buffers = Buffers::default();
+        let most = filters.groups[0].rows_of_task(pixels.len());
+        for begin in (0..pixels.len()).step_by(most) {
+            let end = pixels.len().min(begin + most);
+            let pixels = pixels.start + begin..pixels.start + end;
+            let im2row = self.im2row(bytes, window, pixels, filters, &mut buffers);
+            for (group, packed) in filters.groups.iter().enumerate() {
+                let output = output.skip_rows(begin);
+                self.multiply(&im2row, group, packed, 0..packed.panels(), output);
+            }
+        }
+    }
+
+    /// Computes some lines of the output, from one on. What some of them meet is copied at a time.
+    fn fill_lines(
+        &self,
+        bytes: &[u8],
+        window: &ChannelsLastWindow,
+        lines: Range<usize>,
+        filters: &ProductFilters,
+        mut output: OutputRows,
+    ) {
+        let (data, zero) = (cast_slice(bytes), self.padding.first().copied().unwrap_or(0));
+        let mut copied = Scratch::default();
+        let mut line = lines.start;
+        while line < lines.end {
+            let count = window.lines_at_once(line, BYTES_OF_LINES).min(lines.end - line);
+            let some = window.copied_lines(line, count, data, self.pixel_copy(), zero, &mut copied);
+            let first_row = (line - lines.start) * window.per_image.output[2];
+            let output = output.skip_rows(first_row);
+            self.fill_tasks(copied.bytes(), &some, 0..some.pixels(), filters, output);
+            line += count;
         }
     }
 
@@ -374,10 +420,10 @@ impl<E: ConvolutionElement> Convolution<E> {
         let Buffers { partial, patches, wide } = buffers;
         partial.clear();
         let (bytes, borders, addresses, bytes_of_tap) = if self.copies_rows() {
-            patches.resize(0, count.next_multiple_of(ROWS_OF_BLOCK) * of_pixel);
+            *patches = Scratch::of_bytes(count.next_multiple_of(ROWS_OF_BLOCK) * of_pixel);
             let (data, pixel_copy) = (cast_slice(bytes), self.pixel_copy());
             let channels = self.spec.input_channels;
-            let mut places = &mut patches[..];
+            let mut places = patches.bytes_mut();
             // Those that follow each other are copied at once.
             for run in window.starts(pixels).chunk_by(|one, next| *next == one + of_pixel) {
                 let place;
@@ -386,21 +432,22 @@ impl<E: ConvolutionElement> Convolution<E> {
                 pixel_copy.copy(data, of_pixel, place);
             }
             let addresses = Im2rowAddresses::of_one_line(0, count, of_pixel, vec![0]);
-            (&**patches, &[][..], addresses, of_pixel)
+            (patches.bytes(), &[][..], addresses, of_pixel)
         } else if gathers {
             let starts = window.starts(pixels);
             let taps = window.taps();
             let addresses =
                 gather(bytes, &starts, taps, bytes_of_tap, &self.padding, packed, patches);
-            (&**patches, &[][..], addresses, taps / packed.taps * bytes_of_tap)
+            (patches.bytes(), &[][..], addresses, taps / packed.taps * bytes_of_tap)
         } else {
             let addresses = window.rows(pixels, packed.for_amx(), partial);
-            patches.resize(0, partial.len() * bytes_of_tap);
-            for (tap, patch) in partial.iter().zip(patches.chunks_exact_mut(bytes_of_tap)) {
+            *patches = Scratch::of_bytes(partial.len() * bytes_of_tap);
+            let places = patches.bytes_mut().chunks_exact_mut(bytes_of_tap);
+            for (tap, patch) in partial.iter().zip(places) {
                 patch.copy_from_slice(&self.padding[..bytes_of_tap]);
                 patch[tap.before..][..tap.data.len()].copy_from_slice(&bytes[tap.data.clone()]);
             }
-            (bytes, &**patches, addresses, bytes_of_tap)
+            (bytes, patches.bytes(), addresses, bytes_of_tap)
         };
         // Channels of other groups follow a tap.
         let others = (self.group - 1) * of_pixel;
@@ -431,6 +478,50 @@ impl<E: ConvolutionElement> Convolution<E> {
             addresses.tap_slices(at(0, 1, bytes, borders), 1, &self.padding, others + of_tap)
         };
         Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap }
+    }
+
+    /// Whether the lines of a task are copied with padding around them, not all of the images before.
+    fn copies_lines(&self, window: &ChannelsLastWindow, division: &Division) -> bool {
+        match &self.filters {
+            ConvolutionFilters::Products(ProductFilters { reading: Reading::Padded, .. }) => {
+                window.has_planes()
+                    && window.times_copied(BYTES_OF_LINES) <= MOST_TIMES_COPIED
+                    && !self.shares_channels(window, division)
+                    && window.pixels() >= division.threads() * window.per_image.output[2]
+            }
+            _ => false,
+        }
+    }
+
+    /// How threads share the work.
+    fn division(&self, window: &ChannelsLastWindow) -> Division {
+        let products = window.pixels().saturating_mul(self.weights(window) / E::SIZE);
+        Division::of(match &self.filters {
+            ConvolutionFilters::Products(_) => {
+                let read = E::READ_WEIGHT.of(self.weights(window) / E::SIZE);
+                E::PRODUCT.of(products).saturating_add(read)
+            }
+            ConvolutionFilters::Depthwise(_) if self.bytes_of_group() > E::SIZE => {
+                E::PRODUCT.of(products)
+            }
+            ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
+        })
+    }
+
+    /// The bytes of all weights of a pixel.
+    fn weights(&self, window: &ChannelsLastWindow) -> usize {
+        let of_channel = window.pixels_of_tap * window.taps() * self.bytes_of_group();
+        of_channel * self.spec.output_channels
+    }
+
+    /// Whether threads share the channels, as there are more weights than data: each reads all data, and a part of the weights.
+    fn shares_channels(&self, window: &ChannelsLastWindow, division: &Division) -> bool {
+        let pixels = window.pixels();
+        self.group == 1
+            && matches!(self.filters, ConvolutionFilters::Products(_))
+            && self.spec.output_channels >= pixels
+            && (pixels == 1 || self.weights(window) >= MANY_WEIGHTS)
+            && division.threads() > 1
     }
 
     /// Whether the pixels of a task are copied as other elements for it: each is made of one of the data, which no other is made of.
@@ -491,33 +582,14 @@ impl<E: ConvolutionElement> Convolution<E> {
         output: &mut [u8],
     ) -> TractResult<()> {
         let (pixels, channels) = (window.pixels(), self.spec.output_channels);
-        let weights = window.pixels_of_tap * window.taps() * self.bytes_of_group() * channels;
         let size = self.datum_type.size_of();
         let stride = channels * size_of::<E::Data>();
         let residual = |row: usize| residual.skip(row * stride);
-        let products = pixels.saturating_mul(weights / E::SIZE);
-        let work = match &self.filters {
-            ConvolutionFilters::Products(_) => {
-                let read = E::READ_WEIGHT.of(weights / E::SIZE);
-                E::PRODUCT.of(products).saturating_add(read)
-            }
-            ConvolutionFilters::Depthwise(_) if self.bytes_of_group() > E::SIZE => {
-                E::PRODUCT.of(products)
-            }
-            ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
-        };
-        let division = Division::of(work);
-        let (pixels_of_row, part_size) = if let ConvolutionFilters::Products(filters) =
-            &self.filters
-        {
-            let groups = &filters.groups;
-            // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
-            if self.group == 1
-                && channels >= pixels
-                && (pixels == 1 || weights >= MANY_WEIGHTS)
-                && division.threads() > 1
-            {
-                let packed = &groups[0];
+        let division = self.division(window);
+        let copies_lines = self.copies_lines(window, &division);
+        let (pixels_of_row, part_size) = match &self.filters {
+            ConvolutionFilters::Products(filters) if self.shares_channels(window, &division) => {
+                let packed = &filters.groups[0];
                 let mut buffers = Buffers::default();
                 let im2row = self.im2row(bytes, window, 0..pixels, filters, &mut buffers);
                 let shares = [pixels, packed.panels()];
@@ -532,17 +604,29 @@ impl<E: ConvolutionElement> Convolution<E> {
                     Ok(())
                 });
             }
-            (1, groups[0].part_size())
-        } else {
-            lines_of_parts(window, division.threads())
+            ConvolutionFilters::Products(filters) => {
+                let PartSize { least, multiple } = filters.groups[0].part_size();
+                let line = window.per_image.output[2].max(1);
+                match copies_lines {
+                    true => (line, PartSize { least: least.div_ceil(line), multiple: 1 }),
+                    false => (1, PartSize { least, multiple }),
+                }
+            }
+            ConvolutionFilters::Depthwise(_) => lines_of_parts(window, division.threads()),
         };
         let of_row = channels * size;
         division.fill_parts(output, pixels_of_row * of_row, part_size, |first, output| {
             let pixels = output.len() / of_row;
-            let (rows, first) = (Output::matrix(output, of_row), first * pixels_of_row);
-            let (residual, first_channel) = (residual(first), 0);
+            let (rows, first_pixel) = (Output::matrix(output, of_row), first * pixels_of_row);
+            let (residual, first_channel) = (residual(first_pixel), 0);
             let output = OutputRows { rows, size, first_channel, residual, stride };
-            self.fill(bytes, window, first, pixels, output);
+            match &self.filters {
+                ConvolutionFilters::Products(filters) if copies_lines => {
+                    let lines = first..first + pixels / pixels_of_row;
+                    self.fill_lines(bytes, window, lines, filters, output);
+                }
+                _ => self.fill(bytes, window, first_pixel, pixels, output),
+            }
             Ok(())
         })
     }
@@ -563,7 +647,7 @@ fn lines_of_parts(window: &ChannelsLastWindow, threads: usize) -> (usize, PartSi
 #[derive(Default)]
 struct Buffers {
     partial: Vec<PartialTap>,
-    patches: Aligned<u8>,
+    patches: Scratch,
     wide: Vec<i16>,
 }
 
@@ -606,18 +690,19 @@ fn gather(
     bytes_of_tap: usize,
     zeros: &[u8],
     filters: &PackedFilters,
-    patches: &mut Aligned<u8>,
+    patches: &mut Scratch,
 ) -> Im2rowAddresses {
     let (pixels, distance) = (starts.len() / taps, filters.padded_bytes_of_tap());
     let of_a_filter = taps / filters.taps;
-    patches.resize(0, pixels * filters.taps * distance + 2 * BLOCK);
+    *patches = Scratch::of_bytes(pixels * filters.taps * distance + 2 * BLOCK);
+    let places = patches.bytes_mut();
     for (number, starts) in starts.chunks_exact(of_a_filter).enumerate() {
         let mut place = number * distance;
         // Those that follow each other in the image are copied at once.
         for run in starts.chunk_by(|one, next| *one != PADDING && *next == one + bytes_of_tap) {
             let count = run.len() * bytes_of_tap;
             let from = if run[0] == PADDING { zeros } else { &bytes[run[0]..] };
-            copy_blocks(from, count, &mut patches[place..]);
+            copy_blocks(from, count, &mut places[place..]);
             place += count;
         }
     }

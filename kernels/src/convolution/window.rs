@@ -9,7 +9,7 @@ use tract_core::ops::cnn::PoolSpec;
 use super::rows::{Im2rowAddresses, PADDING, RunOfRows, StridedLines};
 use crate::checks::volume;
 use crate::cost;
-use crate::memory::filled_output;
+use crate::memory::{Scratch, filled_output};
 use crate::threads::fill_rows;
 use crate::window::Window;
 
@@ -79,6 +79,9 @@ pub(crate) struct PixelCopy<T> {
     /// Copies numbers as they are multiplied.
     pub copy: fn(&[T], &mut [u8]),
 }
+
+/// The rows of a block of a matrix unit.
+const ROWS_BEHIND: usize = 32;
 
 impl<T: Pod> PixelCopy<T> {
     /// Copies pixels to places of so many bytes each. What these have more is 0.
@@ -247,6 +250,78 @@ impl ChannelsLastWindow {
             (self.per_image.input, self.per_image.pads) = (sizes, [[0; 2]; 3]);
         }
         Ok(copied)
+    }
+
+    /// Whether images have two spatial axes at most.
+    pub fn has_planes(&self) -> bool {
+        let Window { input, output, kernel, pads, .. } = &self.per_image;
+        [input[0], output[0], kernel[0]] == [1; 3] && pads[0] == [0; 2]
+    }
+
+    /// How many lines of the output, from one on, may be computed of so many bytes of copied lines: of one image, at least one.
+    pub fn lines_at_once(&self, line: usize, bytes: usize) -> usize {
+        let height = self.per_image.output[1].max(1);
+        let lines = bytes / self.bytes_of_copied_line().max(1);
+        let more = lines.saturating_sub(self.lines_met()) / self.per_image.strides[1];
+        (more + 1).min(height - line % height)
+    }
+
+    /// How often a line is copied, if so many bytes of them are copied at a time.
+    pub fn times_copied(&self, bytes: usize) -> f32 {
+        let count = self.lines_at_once(0, bytes);
+        let lines = (count - 1) * self.per_image.strides[1] + self.lines_met();
+        lines as f32 / (count * self.per_image.strides[1]) as f32
+    }
+
+    fn bytes_of_copied_line(&self) -> usize {
+        let [before, after] = self.per_image.pads[2];
+        (before + self.per_image.input[2] + after) * self.of_pixel
+    }
+
+    /// From how many lines of padded images a line of the output is made, with those between them.
+    fn lines_met(&self) -> usize {
+        (self.per_image.kernel[1] - 1) * self.per_image.dilations[1] + 1
+    }
+
+    /// Copies what some lines of the output of an image are made of, with padding around it. The result is how the window moves over that:
+    /// the taps of a row of the kernel become one.
+    pub fn copied_lines<T: Pod>(
+        &self,
+        line: usize,
+        count: usize,
+        data: &[T],
+        pixels: PixelCopy<T>,
+        zero: u8,
+        copied: &mut Scratch,
+    ) -> ChannelsLastWindow {
+        let Window { input, strides, pads, .. } = self.per_image;
+        let lines = (count - 1) * strides[1] + self.lines_met();
+        let of_line = self.bytes_of_copied_line();
+        let (before, width) = (pads[2][0] * self.of_pixel, input[2] * self.of_pixel);
+        // What tiles read behind the last line changes nothing that is written.
+        *copied = Scratch::of_bytes(lines * of_line + ROWS_BEHIND * strides[2] * self.of_pixel);
+        let (image, y) = (line / self.per_image.output[1], line % self.per_image.output[1]);
+        let all = copied.bytes_mut().chunks_exact_mut(of_line.max(1));
+        for (number, places) in all.take(lines).enumerate() {
+            let Some(y) = self.at(1, y * strides[1] + number, 0) else {
+                places.fill(zero);
+                continue;
+            };
+            let (left, rest) = places.split_at_mut(before);
+            let (taken, right) = rest.split_at_mut(width);
+            left.fill(zero);
+            let of_line = input[2] * pixels.channels;
+            let from = (image * input[1] + y) * of_line;
+            pixels.copy(&data[from..][..of_line], self.of_pixel, taken);
+            right.fill(zero);
+        }
+        let mut some = self.clone();
+        some.images = 1;
+        (some.per_image.input[1], some.per_image.output[1]) = (lines, count);
+        some.per_image.input[2] += pads[2][0] + pads[2][1];
+        some.per_image.pads = [[0; 2]; 3];
+        some.join_taps();
+        some
     }
 
     /// The taps of a row of the kernel, which are neighbours, become one.

@@ -38,6 +38,11 @@ pub(crate) trait Factor: Pod + PartialEq + Default + Debug + Send + Sync {
         steps.div_ceil(Self::STEPS)
     }
 
+    /// Whether the processor's tiles multiply them (AMX).
+    fn are_for_tiles() -> bool {
+        false
+    }
+
     /// Numbers that are such elements already.
     fn as_they_are(numbers: &[f32]) -> Option<&[Self]>;
 
@@ -99,10 +104,15 @@ impl Factor for Bf16Pair {
     fn count(steps: usize) -> usize {
         let count = steps.div_ceil(2);
         #[cfg(target_arch = "x86_64")]
-        if Instructions::detect().has_amx() {
+        if Bf16Pair::are_for_tiles() {
             return count.next_multiple_of(TILE_STEPS);
         }
         count
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn are_for_tiles() -> bool {
+        Instructions::detect().has_amx()
     }
 
     fn as_they_are(_: &[f32]) -> Option<&[Bf16Pair]> {

@@ -97,35 +97,32 @@ impl<T: Element> GemmBlock<'_, T> {
             && self.steps.len().is_multiple_of(TILE_STEPS)
     }
 
-    /// The blocks of the processor's tiles.
+    /// The blocks of the processor's tiles: rows meet all panels before the next ones.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn blocks_of_tiles<S: Simd>(&self, simd: S, isa: Amx, output: &mut Output) {
         let shape = TileShape { rows: self.rows.len(), steps: TILE_STEPS };
         let tiles = &mut Tiles::configured(isa, shape);
         let tile = Tile::of_simd::<S>();
-        for first_column in (0..self.columns).step_by(tile.columns) {
-            match (self.columns - first_column).div_ceil(tile.lanes).min(tile.vectors()) {
-                3 => {
-                    simd.vectorize(PanelOfTiles::<_, _, 3>(simd, self, first_column, tiles, output))
-                }
-                2 => {
-                    simd.vectorize(PanelOfTiles::<_, _, 2>(simd, self, first_column, tiles, output))
-                }
-                _ => {
-                    simd.vectorize(PanelOfTiles::<_, _, 1>(simd, self, first_column, tiles, output))
+        for row in self.rows.clone().step_by(BLOCK_ROWS) {
+            for column in (0..self.columns).step_by(tile.columns) {
+                let at = [row, column];
+                match (self.columns - column).div_ceil(tile.lanes).min(tile.vectors()) {
+                    3 => simd.vectorize(BlockOfTiles::<_, _, 3>(simd, self, at, tiles, output)),
+                    2 => simd.vectorize(BlockOfTiles::<_, _, 2>(simd, self, at, tiles, output)),
+                    _ => simd.vectorize(BlockOfTiles::<_, _, 1>(simd, self, at, tiles, output)),
                 }
             }
         }
     }
 
-    /// All rows of a panel of `V` vectors of columns, on the processor's tiles.
+    /// Some rows of a panel of `V` vectors of columns, on the processor's tiles.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    fn panel_of_tiles<S: Simd, const V: usize>(
+    fn block_of_tiles<S: Simd, const V: usize>(
         &self,
         simd: S,
-        first_column: usize,
+        [first, first_column]: [usize; 2],
         tiles: &mut Tiles,
         output: &mut Output,
     ) {
@@ -139,35 +136,33 @@ impl<T: Element> GemmBlock<'_, T> {
         let first_step = if depth == self.depth { self.steps.start } else { 0 };
         let distance = depth * size_of::<T>();
         let Range { start, end } = self.rows;
-        for first in (start..end).step_by(BLOCK_ROWS) {
-            // Tiles may begin with rows that were computed before.
-            let last_begin = end.saturating_sub(TILE_ROWS).max(start);
-            let begins = [first, first + TILE_ROWS].map(|row| row.min(last_begin));
-            let rows = TileRows {
-                bytes: cast_slice(&self.left.elements[begins[0] * depth + first_step..]),
-                distance,
-                second: (begins[1] - begins[0]) * distance,
-                tap_offsets: &[0],
-            };
-            let is_one = end - first <= TILE_ROWS;
-            let sums = match is_one {
-                true => tiles.multiply::<1, V>(TileFactors::Bf16, rows, right, None),
-                false => tiles.multiply::<2, V>(TileFactors::Bf16, rows, right, None),
-            };
-            let mut next = first;
-            for (tile, begin) in begins.iter().take(if is_one { 1 } else { 2 }).enumerate() {
-                let new = next..end.min(begin + TILE_ROWS);
-                let sums = &sums[tile * TILE_ROWS + (new.start - begin)..][..new.len()];
-                next = new.end;
-                for (row, count) in row_panels(0..new.len(), Tile::of_simd::<S>().rows) {
-                    let at = [new.start + row, first_column];
-                    let sums = &sums[row..][..count];
-                    match count {
-                        8 => self.finish_stored::<S, 8, V>(simd, at, sums, output),
-                        4 => self.finish_stored::<S, 4, V>(simd, at, sums, output),
-                        2 => self.finish_stored::<S, 2, V>(simd, at, sums, output),
-                        _ => self.finish_stored::<S, 1, V>(simd, at, sums, output),
-                    }
+        // Tiles may begin with rows that were computed before.
+        let last_begin = end.saturating_sub(TILE_ROWS).max(start);
+        let begins = [first, first + TILE_ROWS].map(|row| row.min(last_begin));
+        let rows = TileRows {
+            bytes: cast_slice(&self.left.elements[begins[0] * depth + first_step..]),
+            distance,
+            second: (begins[1] - begins[0]) * distance,
+            tap_offsets: &[0],
+        };
+        let count = if end - first <= TILE_ROWS { 1 } else { 2 };
+        let sums = match count {
+            1 => tiles.multiply::<1, V>(TileFactors::Bf16, rows, right, None),
+            _ => tiles.multiply::<2, V>(TileFactors::Bf16, rows, right, None),
+        };
+        let mut next = first;
+        for (tile, begin) in begins.into_iter().take(count).enumerate() {
+            let new = next..end.min(begin + TILE_ROWS);
+            let sums = &sums[tile * TILE_ROWS + (new.start - begin)..][..new.len()];
+            next = new.end;
+            for (row, count) in row_panels(0..new.len(), Tile::of_simd::<S>().rows) {
+                let at = [new.start + row, first_column];
+                let sums = &sums[row..][..count];
+                match count {
+                    8 => self.finish_stored::<S, 8, V>(simd, at, sums, output),
+                    4 => self.finish_stored::<S, 4, V>(simd, at, sums, output),
+                    2 => self.finish_stored::<S, 2, V>(simd, at, sums, output),
+                    _ => self.finish_stored::<S, 1, V>(simd, at, sums, output),
                 }
             }
         }
@@ -421,24 +416,24 @@ impl<S: Simd, T: Element, const N: usize, const W: usize> NullaryFnOnce
     }
 }
 
-/// All rows of a panel of `V` vectors of columns, from one on, on the processor's tiles.
+/// Some rows of a panel of `V` vectors of columns, from a row and a column on, on the processor's tiles.
 #[cfg(target_arch = "x86_64")]
-struct PanelOfTiles<'p, 'a, 'o, S, T, const V: usize>(
+struct BlockOfTiles<'p, 'a, 'o, S, T, const V: usize>(
     S,
     &'p GemmBlock<'a, T>,
-    usize,
+    [usize; 2],
     &'p mut Tiles,
     &'p mut Output<'o>,
 );
 
 #[cfg(target_arch = "x86_64")]
-impl<S: Simd, T: Element, const V: usize> NullaryFnOnce for PanelOfTiles<'_, '_, '_, S, T, V> {
+impl<S: Simd, T: Element, const V: usize> NullaryFnOnce for BlockOfTiles<'_, '_, '_, S, T, V> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
-        let PanelOfTiles(simd, product, first_column, tiles, output) = self;
-        product.panel_of_tiles::<S, V>(simd, first_column, tiles, output);
+        let BlockOfTiles(simd, product, at, tiles, output) = self;
+        product.block_of_tiles::<S, V>(simd, at, tiles, output);
     }
 }
 

@@ -42,10 +42,16 @@ use activation::Activation;
 /// has 72 KiB of them, and one of 16, where vectors are short, 24 KiB.
 pub(super) const STEPS: usize = 384;
 
-/// The steps of a sum, some at a time.
-pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
-    // Whole tiles of AMX, where there are such.
-    let most = depth.div_ceil(depth.div_ceil(STEPS).max(1)).max(1).next_multiple_of(16);
+/// How many elements of a sum are done at once on the processor's tiles, which read panels from the second-level cache: writing the sums
+/// of each part takes longer than they do.
+const ELEMENTS_FOR_TILES: usize = if cfg!(test) { 32 } else { 2048 };
+
+/// The elements of a sum, some at a time.
+pub(super) fn parts<T: Element>(depth: usize) -> impl Iterator<Item = Range<usize>> {
+    let most = if T::are_for_tiles() { ELEMENTS_FOR_TILES } else { STEPS };
+    let most = depth.div_ceil(depth.div_ceil(most).max(1)).max(1);
+    // Whole tiles.
+    let most = if T::are_for_tiles() { most.next_multiple_of(16) } else { most };
     (0..depth).step_by(most).map(move |first| first..(first + most).min(depth))
 }
 
@@ -99,7 +105,7 @@ impl<'a, T: Element> PackedGemm<'a, T> {
             let mut output = self.output.skip_rows(rows.start);
             for first in self.columns.clone().step_by(tile.columns) {
                 let columns = (self.columns.end - first).min(tile.columns);
-                for steps in parts(depth) {
+                for steps in parts::<T>(depth) {
                     vectors.run(GemmBlock {
                         left: self.left.part(rows.clone()),
                         right: OperandB {
