@@ -14,7 +14,7 @@ use super::product::{
 use super::rows::StridedLines;
 use super::singles::{SinglesEpilogue, finish};
 use crate::cost::{self, Cost};
-use crate::isa::{Avx512Vnni, Instructions, TILE_STEPS, TileFactors};
+use crate::isa::{Avx512Vnni, TILE_STEPS, TileFactors};
 use crate::product::activation::ActivationLanes;
 use crate::product::round_to_bf16;
 
@@ -42,9 +42,10 @@ impl ConvolutionElement for Bf16 {
     }
 
     fn multiply(task: &mut GemmTask<Bf16>) {
-        let isa =
-            Instructions::detect().amx().expect("there are tiles, as weights are packed for them");
-        assert!(amx::multiply(isa, task) || task.rows == 0, "rows are at equal distances");
+        let Some(isa) = task.filters.instructions.amx() else {
+            unreachable!("weights are packed for tiles")
+        };
+        assert!(amx::multiply(isa, task) || task.rows == 0, "rows at other distances");
     }
 
     fn depthwise(kernels: &Infallible, _: DepthwiseRows<Bf16>) {

@@ -275,6 +275,9 @@ impl<E: ConvolutionElement> Convolution<E> {
         let bytes = cast_slice(data);
         let others = inputs.get(1).map(|residual| residual.try_as_plain_ram()).transpose()?;
         let others = others.as_ref().map_or(Ok(&[][..]), |it| it.as_slice::<E::Data>())?;
+        // Decided once: how many threads are free may change.
+        let division = self.division(&window);
+        let copies_lines = self.copies_lines(&window, &division);
         let (copied, copied_bytes);
         let bytes = match &self.filters {
             ConvolutionFilters::Depthwise(kernels) => {
@@ -293,9 +296,7 @@ impl<E: ConvolutionElement> Convolution<E> {
                 Cow::Owned(copied)
             }
             // Each task copies what it needs.
-            ConvolutionFilters::Products(_)
-                if self.copies_rows() || self.copies_lines(&window, &self.division(&window)) =>
-            {
+            ConvolutionFilters::Products(_) if self.copies_rows() || copies_lines => {
                 Cow::Borrowed(bytes)
             }
             ConvolutionFilters::Products(filters) => {
@@ -313,7 +314,9 @@ impl<E: ConvolutionElement> Convolution<E> {
                 Cow::Borrowed(copied_bytes.as_ref().map_or(bytes, |copied| copied.as_bytes()))
             }
         };
-        let fill = |residual, output: &mut [u8]| self.run(&bytes, residual, &window, output);
+        let fill = |residual, output: &mut [u8]| {
+            self.run(&bytes, residual, &window, &division, copies_lines, output)
+        };
         match own {
             Some(mut output) => {
                 if output.len() > 0 {
@@ -579,21 +582,21 @@ impl<E: ConvolutionElement> Convolution<E> {
         bytes: &[u8],
         residual: Residual,
         window: &ChannelsLastWindow,
+        division: &Division,
+        copies_lines: bool,
         output: &mut [u8],
     ) -> TractResult<()> {
         let (pixels, channels) = (window.pixels(), self.spec.output_channels);
         let size = self.datum_type.size_of();
         let stride = channels * size_of::<E::Data>();
         let residual = |row: usize| residual.skip(row * stride);
-        let division = self.division(window);
-        let copies_lines = self.copies_lines(window, &division);
         let (pixels_of_row, part_size) = match &self.filters {
-            ConvolutionFilters::Products(filters) if self.shares_channels(window, &division) => {
+            ConvolutionFilters::Products(filters) if self.shares_channels(window, division) => {
                 let packed = &filters.groups[0];
                 let mut buffers = Buffers::default();
                 let im2row = self.im2row(bytes, window, 0..pixels, filters, &mut buffers);
                 let shares = [pixels, packed.panels()];
-                let shares = Shares::of_columns(&division, shares, 1, 1);
+                let shares = Shares::of_columns(division, shares, 1, 1);
                 let channels_before = |panel| packed.channels_of(0..panel).end;
                 let place = |panel| channels_before(panel) * size;
                 return shares.for_each_placed(output, channels * size, place, |share, rows| {

@@ -8,7 +8,11 @@ use tract_core::ops::nn::DataFormat;
 
 use super::{ChannelsLastPool, PackedConvolution, PoolKind, SinglesEpilogue, trimmed};
 use crate::isa::Instructions;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::tests::with_all_instructions;
 use crate::product::activation::Activation;
+#[cfg(target_arch = "x86_64")]
+use crate::product::tests::{fractions, rounded_to_bf16};
 use crate::product::tests::{integers, with_all_vectors};
 
 #[derive(Debug, Clone)]
@@ -313,6 +317,61 @@ fn infinities_and_nan() -> TractResult<()> {
                 }
             });
         }
+    }
+    Ok(())
+}
+
+/// Rounded factors, against sums in double precision: with tiles, and there alone.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn rounded_factors() -> TractResult<()> {
+    let size = 9;
+    let axis = |kernel: usize, stride| {
+        let pad = kernel / 2;
+        Axis { size, kernel, stride, dilation: 1, begin: pad, end: pad }
+    };
+    for (kernel, stride, inputs, outputs) in
+        [(3, 1, 5, 20), (3, 2, 3, 70), (1, 1, 40, 50), (1, 2, 33, 7), (3, 1, 34, 3)]
+    {
+        let axes = [axis(kernel, stride), axis(kernel, stride)];
+        let (data, weights) =
+            (fractions(size * size * inputs), fractions(outputs * inputs * kernel * kernel));
+        let (sizes, windows) = windows(&axes);
+        let bias = vec![0.; outputs];
+        let spec = spec(&axes, inputs, outputs);
+        let shape = [outputs, inputs, kernel, kernel];
+        let of_weights = Tensor::from_shape(&shape, &weights)?;
+        let of_data = Tensor::from_shape(&[1, size, size, inputs], &data)?;
+        with_all_instructions(|instructions| {
+            let (spec, epilogue) = (spec.clone(), SinglesEpilogue::default());
+            let bf16 = instructions.bf16();
+            let op = PackedConvolution::new(spec, 1, &of_weights, &bias, epilogue, bf16).unwrap();
+            let is_rounded = matches!(op, PackedConvolution::Bf16(_));
+            assert_eq!(is_rounded, instructions.has_amx(), "{instructions:?}");
+            let factor =
+                |number: f32| f64::from(if is_rounded { rounded_to_bf16(number) } else { number });
+            let found = run(&op, &[&of_data]).unwrap();
+            assert_eq!(found.shape(), [1, sizes[0], sizes[1], outputs]);
+            let found = found.try_as_plain_ram().unwrap();
+            let found = found.as_slice::<f32>().unwrap().chunks_exact(outputs);
+            for (found, window) in found.zip(&windows) {
+                for (channel, found) in found.iter().enumerate() {
+                    let met = window.iter().enumerate().filter_map(|(tap, at)| Some((tap, (*at)?)));
+                    let terms = met.flat_map(|(tap, at)| {
+                        let (data, weights) = (&data, &weights);
+                        (0..inputs).map(move |input| {
+                            let weight = (channel * inputs + input) * kernel * kernel + tap;
+                            factor(data[at * inputs + input]) * factor(weights[weight])
+                        })
+                    });
+                    let terms: Vec<f64> = terms.collect();
+                    let sum: f64 = terms.iter().sum();
+                    let sizes: f64 = terms.iter().map(|term| term.abs()).sum();
+                    let error = (f64::from(*found) - sum).abs();
+                    assert!(error <= 4e-6 * sizes, "{found} for {sum}, {instructions:?}");
+                }
+            }
+        });
     }
     Ok(())
 }
