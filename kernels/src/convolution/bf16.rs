@@ -7,15 +7,11 @@ use pulp::bytemuck::{cast_slice, cast_slice_mut};
 
 use super::amx::{self, TileElement};
 use super::driver::UnpackedConvolution;
-use super::output::OutputRows;
-use super::product::{
-    ConvolutionElement, DepthwiseRows, FilterFormat, GemmTask, SumLanes, TilePlace,
-};
+use super::product::{ConvolutionElement, DepthwiseRows, FilterFormat, GemmTask};
 use super::rows::StridedLines;
-use super::singles::{SinglesEpilogue, finish};
+use super::singles::SinglesEpilogue;
 use crate::cost::{self, Cost};
 use crate::isa::{Avx512Vnni, TILE_STEPS, TileFactors};
-use crate::product::activation::ActivationLanes;
 use crate::product::round_to_bf16;
 
 /// Numbers that are rounded to bf16.
@@ -61,30 +57,10 @@ impl TileElement for Bf16 {
     }
 }
 
-impl<L: ActivationLanes<N>, const N: usize> SumLanes<Bf16, N> for L {
-    type Sums = L::Floats;
-
-    #[inline(always)]
-    fn first(self, words: &[i32; N]) -> L::Floats {
-        self.f32_of_words(self.load_i32(words))
-    }
-
-    #[inline(always)]
-    fn finish<const R: usize, const V: usize>(
-        self,
-        epilogue: &SinglesEpilogue,
-        sums: &[[L::Floats; V]; R],
-        at: TilePlace,
-        output: &mut OutputRows,
-    ) {
-        finish(self, epilogue, sums, at, output);
-    }
-}
-
 /// Weights of a convolution without groups, rounded; and the bytes of a pixel, of which each has whole steps, and a tap has whole tiles of
 /// steps. So no number meets a weight that fills a tile up: a product with that would be 0, but for what is not finite.
 pub(super) fn rounded<'a>(
-    mut unpacked: UnpackedConvolution<'a>,
+    unpacked: UnpackedConvolution<'a>,
     weights: &[f32],
     room: &'a mut Vec<u32>,
 ) -> (UnpackedConvolution<'a>, FilterFormat) {
@@ -98,8 +74,8 @@ pub(super) fn rounded<'a>(
     room.resize(weights.len().div_ceil(2), 0);
     round_to_bf16(weights, room);
     let weights = &cast_slice(room)[..weights.len() * SIZE];
-    unpacked =
-        UnpackedConvolution { weights, size: SIZE, bytes_of_pixel: words * STEP, ..unpacked };
+    let bytes_of_pixel = words * STEP;
+    let unpacked = UnpackedConvolution { weights, size: SIZE, bytes_of_pixel, ..unpacked };
     let format = FilterFormat {
         bytes_of_step: STEP,
         tile: [8, 3],

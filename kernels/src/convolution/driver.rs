@@ -13,7 +13,7 @@ use super::product::{
     UnpackedFilters,
 };
 use super::rows::{Im2rowAddresses, PADDING, TapSlices};
-use super::window::{ChannelsLastWindow, PartialTap, PixelCopy};
+use super::window::{ChannelsLastWindow, PartialTap, PixelCopy, ROWS_OF_BLOCK};
 use crate::cost;
 use crate::memory::{Scratch, filled_output_dt};
 use crate::product::{Output, Shares};
@@ -98,9 +98,6 @@ const BYTES_OF_LINES: usize = if cfg!(test) { 1 << 10 } else { 512 << 10 };
 
 /// If lines were copied more often than that, as those of wide kernels, all images are copied before.
 const MOST_TIMES_COPIED: f32 = 2.;
-
-/// Copied rows have room for whole blocks of a matrix unit, so that these need no copies.
-const ROWS_OF_BLOCK: usize = 32;
 
 /// Gathering a tap takes as long as multiplying it for so many output channels, with tiles.
 const GATHERING: f32 = 48.;
@@ -330,35 +327,7 @@ impl<E: ConvolutionElement> Convolution<E> {
         }
     }
 
-    /// Computes so many pixels of the output, from one on.
-    fn fill(
-        &self,
-        bytes: &[u8],
-        window: &ChannelsLastWindow,
-        first: usize,
-        pixels: usize,
-        output: OutputRows,
-    ) {
-        match &self.filters {
-            ConvolutionFilters::Depthwise(kernels) => E::depthwise(
-                kernels,
-                DepthwiseRows {
-                    bytes,
-                    padding: &self.padding,
-                    window,
-                    first,
-                    pixels,
-                    epilogue: &self.epilogue,
-                    output,
-                },
-            ),
-            ConvolutionFilters::Products(filters) => {
-                self.fill_tasks(bytes, window, first..first + pixels, filters, output);
-            }
-        }
-    }
-
-    /// The same, task by task.
+    /// Computes some pixels of the output, task by task.
     fn fill_tasks(
         &self,
         bytes: &[u8],
@@ -628,7 +597,22 @@ impl<E: ConvolutionElement> Convolution<E> {
                     let lines = first..first + pixels / pixels_of_row;
                     self.fill_lines(bytes, window, lines, filters, output);
                 }
-                _ => self.fill(bytes, window, first_pixel, pixels, output),
+                ConvolutionFilters::Products(filters) => {
+                    let pixels = first_pixel..first_pixel + pixels;
+                    self.fill_tasks(bytes, window, pixels, filters, output);
+                }
+                ConvolutionFilters::Depthwise(kernels) => {
+                    let rows = DepthwiseRows {
+                        bytes,
+                        padding: &self.padding,
+                        window,
+                        first: first_pixel,
+                        pixels,
+                        epilogue: &self.epilogue,
+                        output,
+                    };
+                    E::depthwise(kernels, rows);
+                }
             }
             Ok(())
         })

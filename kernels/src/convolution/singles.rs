@@ -78,7 +78,12 @@ impl Instructions {
     }
 }
 
-impl<L: ActivationLanes<N>, const N: usize> SumLanes<Singles, N> for L {
+/// Whatever is multiplied: sums are in single precision.
+impl<L, E, const N: usize> SumLanes<E, N> for L
+where
+    L: ActivationLanes<N>,
+    E: ConvolutionElement<Epilogue = SinglesEpilogue>,
+{
     type Sums = L::Floats;
 
     #[inline(always)]

@@ -80,8 +80,8 @@ pub(crate) struct PixelCopy<T> {
     pub copy: fn(&[T], &mut [u8]),
 }
 
-/// The rows of a block of a matrix unit.
-const ROWS_BEHIND: usize = 32;
+/// The rows of a block of a matrix unit: behind what is copied there is room for so many, so that no block needs copies of its own.
+pub(super) const ROWS_OF_BLOCK: usize = 32;
 
 impl<T: Pod> PixelCopy<T> {
     /// Copies pixels to places of so many bytes each. What these have more is 0.
@@ -217,7 +217,6 @@ impl ChannelsLastWindow {
             .and_then(|it| it.checked_add(4))
             .context("the data is too large")?;
         let line = sizes[2] * of_pixel;
-        let (width, before) = (self.per_image.input[2], pads[2][0] * of_pixel);
         let copied = filled_output(operator, &[count], |places: &mut [u8]| {
             let (lines, rest) = places.split_at_mut(count - 4);
             rest.fill(zero);
@@ -236,12 +235,7 @@ impl ChannelsLastWindow {
                         continue;
                     };
                     let from = (image * self.per_image.input[0] + z) * self.per_image.input[1] + y;
-                    let (left, rest) = places.split_at_mut(before);
-                    let (taken, right) = rest.split_at_mut(width * of_pixel);
-                    left.fill(zero);
-                    let of_line = width * pixels.channels;
-                    pixels.copy(&data[from * of_line..][..of_line], of_pixel, taken);
-                    right.fill(zero);
+                    self.copy_line(from, data, &pixels, pads[2][0], zero, places);
                 }
                 Ok(())
             })
@@ -250,6 +244,25 @@ impl ChannelsLastWindow {
             (self.per_image.input, self.per_image.pads) = (sizes, [[0; 2]; 3]);
         }
         Ok(copied)
+    }
+
+    /// Copies a line of the images, with so many pixels of padding before it, and the rest behind it.
+    fn copy_line<T: Pod>(
+        &self,
+        line: usize,
+        data: &[T],
+        pixels: &PixelCopy<T>,
+        before: usize,
+        zero: u8,
+        places: &mut [u8],
+    ) {
+        let width = self.per_image.input[2];
+        let (left, rest) = places.split_at_mut(before * self.of_pixel);
+        let (taken, right) = rest.split_at_mut(width * self.of_pixel);
+        left.fill(zero);
+        let of_line = width * pixels.channels;
+        pixels.copy(&data[line * of_line..][..of_line], self.of_pixel, taken);
+        right.fill(zero);
     }
 
     /// Whether images have two spatial axes at most.
@@ -262,15 +275,14 @@ impl ChannelsLastWindow {
     pub fn lines_at_once(&self, line: usize, bytes: usize) -> usize {
         let height = self.per_image.output[1].max(1);
         let lines = bytes / self.bytes_of_copied_line().max(1);
-        let more = lines.saturating_sub(self.lines_met()) / self.per_image.strides[1];
+        let more = lines.saturating_sub(self.lines_met(1)) / self.per_image.strides[1];
         (more + 1).min(height - line % height)
     }
 
     /// How often a line is copied, if so many bytes of them are copied at a time.
     pub fn times_copied(&self, bytes: usize) -> f32 {
         let count = self.lines_at_once(0, bytes);
-        let lines = (count - 1) * self.per_image.strides[1] + self.lines_met();
-        lines as f32 / (count * self.per_image.strides[1]) as f32
+        self.lines_met(count) as f32 / (count * self.per_image.strides[1]) as f32
     }
 
     fn bytes_of_copied_line(&self) -> usize {
@@ -278,9 +290,10 @@ impl ChannelsLastWindow {
         (before + self.per_image.input[2] + after) * self.of_pixel
     }
 
-    /// From how many lines of padded images a line of the output is made, with those between them.
-    fn lines_met(&self) -> usize {
-        (self.per_image.kernel[1] - 1) * self.per_image.dilations[1] + 1
+    /// From how many lines of padded images so many lines of the output are made, with those between them.
+    fn lines_met(&self, count: usize) -> usize {
+        let Window { kernel, strides, dilations, .. } = &self.per_image;
+        (count - 1) * strides[1] + (kernel[1] - 1) * dilations[1] + 1
     }
 
     /// Copies what some lines of the output of an image are made of, with padding around it. The result is how the window moves over that:
@@ -295,11 +308,9 @@ impl ChannelsLastWindow {
         copied: &mut Scratch,
     ) -> ChannelsLastWindow {
         let Window { input, strides, pads, .. } = self.per_image;
-        let lines = (count - 1) * strides[1] + self.lines_met();
-        let of_line = self.bytes_of_copied_line();
-        let (before, width) = (pads[2][0] * self.of_pixel, input[2] * self.of_pixel);
+        let (lines, of_line) = (self.lines_met(count), self.bytes_of_copied_line());
         // What tiles read behind the last line changes nothing that is written.
-        *copied = Scratch::of_bytes(lines * of_line + ROWS_BEHIND * strides[2] * self.of_pixel);
+        *copied = Scratch::of_bytes(lines * of_line + ROWS_OF_BLOCK * strides[2] * self.of_pixel);
         let (image, y) = (line / self.per_image.output[1], line % self.per_image.output[1]);
         let all = copied.bytes_mut().chunks_exact_mut(of_line.max(1));
         for (number, places) in all.take(lines).enumerate() {
@@ -307,13 +318,7 @@ impl ChannelsLastWindow {
                 places.fill(zero);
                 continue;
             };
-            let (left, rest) = places.split_at_mut(before);
-            let (taken, right) = rest.split_at_mut(width);
-            left.fill(zero);
-            let of_line = input[2] * pixels.channels;
-            let from = (image * input[1] + y) * of_line;
-            pixels.copy(&data[from..][..of_line], self.of_pixel, taken);
-            right.fill(zero);
+            self.copy_line(image * input[1] + y, data, &pixels, pads[2][0], zero, places);
         }
         let mut some = self.clone();
         some.images = 1;

@@ -137,7 +137,7 @@ fn packed_layout<T: Element>(depth: usize, tile: Tile) -> LayoutOfA {
     if T::ALWAYS
         && tile.lanes == avx512::LANES
         && T::proof().is_some()
-        && (T::tiles().is_some() || !depth.is_multiple_of(SAME_PLACE))
+        && (T::are_for_tiles() || !depth.is_multiple_of(SAME_PLACE))
     {
         return LayoutOfA::Matrix;
     }
