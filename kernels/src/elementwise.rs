@@ -1,5 +1,6 @@
 //! Functions of elements, several of them at once.
 
+use pulp::bytemuck::{cast_slice, cast_slice_mut};
 use pulp::{Simd, WithSimd};
 use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
@@ -7,10 +8,11 @@ use tract_core::ops::binary::BinMiniOp;
 use tract_core::ops::element_wise::{ElementWiseMiniOp, ElementWiseOp};
 use tract_core::ops::math;
 
+use crate::bf16::{BF16, convert};
 use crate::checks::expect_input_count;
 use crate::cost::{self, Cost};
 use crate::isa::{max_or_second, min_or_second};
-use crate::memory::{FLOATS_OF_LINE, Scratch, floats, new_output};
+use crate::memory::{FLOATS_OF_LINE, Scratch, elements, floats, new_output};
 use crate::product::Vectors;
 use crate::product::activation::{Activate, Activation};
 use crate::strided::{StridedAxis, broadcast_strides, copy_rows, merge_axes, row_begins};
@@ -24,13 +26,16 @@ const SHORT: usize = 256;
 
 /// Functions of elements of type F32. Each needs inputs, or results of those before it; the last one gives the output.
 ///
-/// The inputs have the same rank, and are broadcast to the shape of the output, as tract's operators do it.
+/// The inputs have the same rank, and are broadcast to the shape of the output, as tract's operators do it. Inputs that are not broadcast
+/// may be in bf16 ([`BF16`]), and so may be the output.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Elementwise {
     /// How many inputs there are: the first values.
     pub inputs: usize,
     /// Each gives one more value.
     pub steps: Vec<ElementwiseStep>,
+    /// The type of the output.
+    pub output: DatumType,
 }
 
 /// A function, and the numbers of the values that it needs.
@@ -125,6 +130,15 @@ impl Unary {
 enum Operand<'a> {
     Elements(&'a [f32]),
     Number(f32),
+}
+
+/// An input.
+#[derive(Debug, Clone, Copy)]
+enum Source<'a> {
+    /// It is in the output, which takes its memory.
+    Output,
+    Singles(&'a [f32]),
+    Bf16(&'a [[u8; 2]]),
 }
 
 /// A function of two numbers, of the elements of a block.
@@ -226,7 +240,8 @@ fn is_whole(layout: &BroadcastLayout, input: usize) -> bool {
 impl Elementwise {
     /// One function of two inputs.
     pub fn of_binary(binary: Binary) -> Elementwise {
-        Elementwise { inputs: 2, steps: vec![ElementwiseStep::Binary(binary, [0, 1])] }
+        let steps = vec![ElementwiseStep::Binary(binary, [0, 1])];
+        Elementwise { inputs: 2, steps, output: DatumType::F32 }
     }
 
     /// Whether it is this function of its two inputs.
@@ -260,41 +275,52 @@ impl Elementwise {
         (blocks, taken.len())
     }
 
-    /// Computes some elements of the output, from a number of them on, with these [blocks](Self::blocks). An input may be in the
-    /// output, which takes its memory.
+    /// Computes some elements of the output, from a number of them on, with these [blocks](Self::blocks).
     fn fill(
         &self,
         layout: &BroadcastLayout,
-        inputs: &[Option<&[f32]>],
+        inputs: &[Source],
         (block_of_step, count): (&[usize], usize),
         first: usize,
-        output: &mut [f32],
+        output: &mut [u8],
     ) -> TractResult<()> {
-        let vectors = Vectors::detect();
-        let mut scratch = Scratch::new((self.inputs + count) * BLOCK);
+        let (vectors, size) = (Vectors::detect(), self.output.size_of());
+        let mut scratch = Scratch::new((self.inputs + count + 1) * BLOCK);
         let mut blocks: Vec<&mut [f32]> = scratch.chunks_exact_mut(BLOCK).collect();
         let (of_inputs, of_steps) = blocks.split_at_mut(self.inputs);
+        let (of_steps, of_output) = of_steps.split_at_mut(count);
         let (row, strides, outer) = match layout.split_last() {
             Some(((row, strides), outer)) => (*row, &strides[..], outer),
             None => (1, &[][..], &[][..]),
         };
         let mut done = 0;
-        while done < output.len() {
+        while done < output.len() / size {
             let begin = first + done;
-            let left = output.len() - done;
+            let left = output.len() / size - done;
             let count = match row < SHORT {
                 // All blocks begin at the same place of a row.
                 true => left.min(BLOCK - BLOCK % row),
                 false => left.min(BLOCK).min(row - begin % row),
             };
-            let output = &mut output[done..][..count];
+            let output = &mut output[done * size..][..count * size];
             let mut operands: TVec<Operand> = tvec![];
             for (input, block) in of_inputs.iter_mut().enumerate() {
                 let block = &mut block[..count];
-                let Some(elements) = inputs[input] else {
-                    block.copy_from_slice(output);
-                    operands.push(Operand::Elements(block));
-                    continue;
+                let elements = match inputs[input] {
+                    Source::Singles(elements) => elements,
+                    Source::Bf16(elements) => {
+                        convert(&elements[begin..][..count], block);
+                        operands.push(Operand::Elements(block));
+                        continue;
+                    }
+                    Source::Output => {
+                        match self.output {
+                            BF16 => convert::<[u8; 2], f32>(cast_slice(output), block),
+                            _ => block.copy_from_slice(cast_slice(output)),
+                        }
+                        operands.push(Operand::Elements(block));
+                        continue;
+                    }
                 };
                 let stays = layout.iter().all(|(_, strides)| strides[input] == 0);
                 operands.push(if stays {
@@ -317,6 +343,10 @@ impl Elementwise {
                     }
                 });
             }
+            let result = match self.output {
+                BF16 => &mut of_output[0][..count],
+                _ => cast_slice_mut(&mut *output),
+            };
             for (number, step) in self.steps.iter().enumerate() {
                 let is_last = number + 1 == self.steps.len();
                 let place = block_of_step[number];
@@ -325,7 +355,7 @@ impl Elementwise {
                     None => operands[value],
                     Some(step) => Operand::Elements(&of_steps[block_of_step[step]][..count]),
                 };
-                let output = if is_last { &mut *output } else { &mut own[..count] };
+                let output = if is_last { &mut *result } else { &mut own[..count] };
                 match step {
                     ElementwiseStep::Binary(binary, values) => {
                         let operands = values.map(operand);
@@ -342,6 +372,9 @@ impl Elementwise {
                 if !is_last {
                     of_steps[place] = own;
                 }
+            }
+            if self.output == BF16 {
+                convert::<f32, [u8; 2]>(&of_output[0][..count], cast_slice_mut(output));
             }
             done += count;
         }
@@ -381,7 +414,9 @@ impl_plain_op!(
             ElementwiseStep::Unary(Unary::Other(op), value) => format!("{}({value})", op.name()),
         };
         let numbered = |(number, step)| format!("{}: {}", op.inputs + number, listed(step));
-        op.steps.iter().enumerate().map(numbered).collect()
+        let mut info: Vec<String> = op.steps.iter().enumerate().map(numbered).collect();
+        info.extend((op.output == BF16).then(|| "the output is in bf16".to_string()));
+        info
     },
     validation = |_| Validation::Rounding
 );
@@ -392,28 +427,37 @@ impl Elementwise {
         let shapes: Vec<&[usize]> = inputs.iter().map(|input| input.shape()).collect();
         let shape = multi_broadcast(&shapes).context("Elementwise")?;
         let layout = broadcast_layout(&shape, &shapes);
-        let own = |number: &usize| is_whole(&layout, *number) && inputs[*number].is_exclusive();
+        let own = |number: &usize| {
+            let input = &inputs[*number];
+            is_whole(&layout, *number) && input.is_exclusive() && input.datum_type() == self.output
+        };
         let own = (0..inputs.len()).find(own);
         let mut output = match own {
             // tract moves it out, as nobody else has it.
             Some(number) => inputs.remove(number).into_tensor(),
-            None => new_output("Elementwise", DatumType::F32, &shape)?,
+            None => new_output("Elementwise", self.output, &shape)?,
         };
         if output.len() == 0 {
             return Ok(output);
         }
-        let elements = inputs.iter().map(|input| floats(input).map(Some));
-        let mut elements: TVec<_> = elements.collect::<TractResult<_>>()?;
+        let sources = inputs.iter().map(|input| {
+            Ok(match input.datum_type() {
+                BF16 => Source::Bf16(elements(input)?),
+                _ => Source::Singles(floats(input)?),
+            })
+        });
+        let mut sources: TVec<Source> = sources.collect::<TractResult<_>>()?;
         if let Some(number) = own {
-            elements.insert(number, None);
+            sources.insert(number, Source::Output);
         }
         let (blocks, count) = self.blocks();
         let costs = self.steps.iter().map(|step| step.cost().of(output.len()));
         let work = costs.fold(0, usize::saturating_add);
         let mut view = output.try_as_plain_ram_mut()?;
-        fill_rows(view.as_slice_mut()?, FLOATS_OF_LINE, work, |line, output| {
+        let of_line = FLOATS_OF_LINE * self.output.size_of();
+        fill_rows(view.as_bytes_mut(), of_line, work, |line, output| {
             let first = line * FLOATS_OF_LINE;
-            self.fill(&layout, &elements, (&blocks, count), first, output)
+            self.fill(&layout, &sources, (&blocks, count), first, output)
         })?;
         Ok(output)
     }
@@ -422,14 +466,21 @@ impl Elementwise {
         expect_input_count("Elementwise", inputs.len(), self.inputs..=self.inputs)?;
         for (number, input) in inputs.iter().enumerate() {
             ensure!(
-                input.datum_type == DatumType::F32 && input.rank() == inputs[0].rank(),
+                [DatumType::F32, BF16].contains(&input.datum_type)
+                    && input.rank() == inputs[0].rank(),
                 "Elementwise: input {number} is {input:?}, but must be of type F32 and rank {}",
                 inputs[0].rank()
             );
         }
         let shapes: TVec<_> = inputs.iter().map(|input| input.shape.to_tvec()).collect();
         let shape = multi_broadcast(&shapes).context("Elementwise")?;
-        Ok(f32::fact(&*shape))
+        for (number, input) in inputs.iter().enumerate() {
+            ensure!(
+                input.datum_type == DatumType::F32 || *input.shape.to_tvec() == *shape,
+                "Elementwise: input {number} is {input:?}, but must be of type F32 where it is broadcast"
+            );
+        }
+        Ok(self.output.fact(&*shape))
     }
 }
 
@@ -439,7 +490,7 @@ mod tests {
     use tract_core::ops::binary::TypedBinOp;
 
     use super::*;
-    use crate::product::tests::with_all_vectors;
+    use crate::product::tests::{rounded, widened, with_all_vectors};
 
     const BINARY: [Binary; 6] =
         [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Min, Binary::Max];
@@ -480,7 +531,7 @@ mod tests {
             ElementwiseStep::Unary(Unary::Other(math::square().0), 3),
             ElementwiseStep::Binary(binary, [4, 2]),
         ];
-        Elementwise { inputs: 3, steps }
+        Elementwise { inputs: 3, steps, output: DatumType::F32 }
     }
 
     /// An input may be whole, or stay along some axes.
@@ -517,6 +568,33 @@ mod tests {
                 assert_eq!(*found, *expected);
                 for (kept, tensor) in kept.iter().zip(&tensors) {
                     assert!(kept.as_ref().is_none_or(|kept| **kept == *tensor));
+                }
+            });
+        }
+
+        #[test]
+        fn of_tensors_in_bf16((sizes, stays) in shapes(), number in 0..6usize, are_rounded in any::<[bool; 3]>(), keeps in any::<bool>()) {
+            let is_whole = |input: usize| sizes.iter().zip(&stays[input]).all(|(size, stays)| !stays || *size == 1);
+            let shapes = stays.each_ref().map(|stays| {
+                let shape = sizes.iter().zip(stays);
+                shape.map(|(size, stays)| if *stays { 1 } else { *size }).collect::<Vec<usize>>()
+            });
+            let tensors = [0, 1, 2].map(|input| {
+                let tensor = tensor(&shapes[input], input);
+                if are_rounded[input] && is_whole(input) { rounded(&tensor) } else { tensor }
+            });
+            let [a, b, c] = &tensors.each_ref().map(|it| widened(it));
+            let of_singles = expected(BINARY[number], [a, b, c]).unwrap();
+            let expected = rounded(&of_singles);
+            prop_assume!(tensors.iter().any(|it| it.shape() == of_singles.shape()));
+            with_all_vectors(|| {
+                let inputs: TVec<TValue> = tensors.iter().map(|it| it.clone().into()).collect();
+                let kept = keeps.then(|| inputs.clone());
+                let op = Elementwise { output: BF16, ..chain(BINARY[number]) };
+                let found = run(&op, inputs).unwrap();
+                assert_eq!(widened(&found), widened(&expected));
+                for (kept, tensor) in kept.iter().flatten().zip(&tensors) {
+                    assert!(**kept == *tensor);
                 }
             });
         }

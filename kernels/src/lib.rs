@@ -56,6 +56,7 @@
 //! | `window.rs` | how the kernel of a convolution or a pool moves |
 //! | `strided.rs` | copies of elements to other places, of which transpositions and concatenations are made |
 //! | `sums.rs` | sums of rows |
+//! | `bf16.rs` | tensors in bf16 |
 //! | `isa/` | the instructions of the processor: what was found, and the proof of it |
 //! | `memory.rs` | outputs, and what a thread uses again |
 //! | `threads/` | work that the threads of tract's executor share |
@@ -108,6 +109,7 @@ mod operator;
 
 mod attention;
 mod barrier;
+mod bf16;
 pub mod checks;
 mod compressed;
 mod concat;

@@ -358,8 +358,8 @@ pub(crate) fn floats(tensor: &Tensor) -> TractResult<&[f32]> {
 /// The elements of a tensor, as others of their size.
 pub(crate) fn elements<T: Pod>(tensor: &Tensor) -> TractResult<&[T]> {
     let bytes = tensor.try_as_plain_ram()?.as_bytes();
-    // No bytes may be anywhere.
-    Ok(if bytes.is_empty() { &[] } else { cast_slice(bytes) })
+    // No bytes may be anywhere: as bytes, they shall be where other elements may be.
+    Ok(if bytes.is_empty() { cast_slice::<u64, T>(&[]) } else { cast_slice(bytes) })
 }
 
 /// A tensor whose bytes come from elsewhere: a file, for example. `read` fills parts of it, in any order and on the threads that tract

@@ -5,10 +5,11 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
+use crate::bf16::{BF16, convert};
 use crate::checks::{expect_input_count, extent};
 use crate::cost;
 use crate::isa::{max_or_second, min_or_second};
-use crate::memory::{FLOATS_OF_LINE, Scratch, filled_output, floats};
+use crate::memory::{FLOATS_OF_LINE, Scratch, elements, filled_output, floats};
 use crate::product::{Vectors, load, store};
 use crate::sums::fold_row;
 use crate::threads::fill_rows;
@@ -68,7 +69,7 @@ impl Reducer {
     }
 }
 
-/// Reduces axes that are neighbours, which stay with size 1. The data is of type F32.
+/// Reduces axes that are neighbours, which stay with size 1. The data is of type F32, or in bf16 ([`BF16`]); the output is of type F32.
 ///
 /// Sums and products are rounded as vectors are added and multiplied: not one element after the other.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,6 +97,73 @@ const LEAST_ROWS: usize = 4;
 
 /// Of more columns each thread has enough for itself.
 const MOST_COLUMNS: usize = 4 * BLOCK;
+
+/// The elements of the data.
+#[derive(Clone, Copy)]
+enum Elements<'a> {
+    Singles(&'a [f32]),
+    Bf16(&'a [[u8; 2]]),
+}
+
+/// How many elements in bf16 are converted at once.
+const CONVERTED: usize = if cfg!(test) { 1 << 6 } else { 1 << 14 };
+
+impl Elements<'_> {
+    /// Of each row of so many elements, from one on.
+    fn reduce_rows(self, reducer: Reducer, first: usize, size: usize, output: &mut [f32]) {
+        let vectors = Vectors::detect();
+        match self {
+            Elements::Singles(numbers) => {
+                let rows = &numbers[first * size..];
+                vectors.run(ReduceRows { reducer, rows, size, output });
+            }
+            Elements::Bf16(numbers) => {
+                let at_once = (CONVERTED / size.max(1)).max(1);
+                let mut rows = numbers[first * size..].chunks(at_once * size);
+                for output in output.chunks_mut(at_once) {
+                    let numbers = &rows.next().unwrap_or(&[])[..output.len() * size];
+                    let mut rows = Scratch::new(numbers.len());
+                    convert(numbers, &mut rows);
+                    vectors.run(ReduceRows { reducer, rows: &rows, size, output });
+                }
+            }
+        }
+    }
+
+    /// Of the elements of some columns, which begin with this one: so many rows that are `size` elements apart.
+    fn reduce_columns(
+        self,
+        reducer: Reducer,
+        begin: usize,
+        [size, count]: [usize; 2],
+        output: &mut [f32],
+    ) {
+        let vectors = Vectors::detect();
+        let numbers = match self {
+            Elements::Singles(numbers) => {
+                let rows = &numbers[begin..];
+                return ReduceColumns { reducer, rows, size, count, output }.run(vectors);
+            }
+            Elements::Bf16(numbers) => &numbers[begin..],
+        };
+        let width = output.len();
+        let at_once = (CONVERTED / size.max(1)).max(1);
+        // What there is so far, and that of the next rows.
+        let mut both = Scratch::new(2 * width);
+        let (so_far, next) = both.split_at_mut(width);
+        so_far.fill(reducer.neutral());
+        for first in (0..count).step_by(at_once) {
+            let count = at_once.min(count - first);
+            let numbers = &numbers[first * size..][..(count - 1) * size + width];
+            let mut rows = Scratch::new(numbers.len());
+            convert(numbers, &mut rows);
+            ReduceColumns { reducer, rows: &rows, size, count, output: next }.run(vectors);
+            let rows = &[&*so_far, &*next].concat();
+            ReduceColumns { reducer, rows, size: width, count: 2, output: so_far }.run(vectors);
+        }
+        output.copy_from_slice(so_far);
+    }
+}
 
 /// Of each row of some data.
 struct ReduceRows<'a> {
@@ -302,24 +370,26 @@ impl ReductionOfAxes {
         let shape = fact.shape.as_concrete().context("tensors have known sizes")?;
         let count = extent(&data.shape()[self.axes.clone()]);
         let size = extent(&data.shape()[self.axes.end..]);
-        let data = floats(&data)?;
-        let (reducer, vectors) = (self.reducer, Vectors::detect());
-        let work = cost::ELEMENT.of(data.len());
+        let reducer = self.reducer;
+        let (work, is_empty) = (cost::ELEMENT.of(data.len()), data.len() == 0);
+        let data = match data.datum_type() {
+            BF16 => Elements::Bf16(elements(&data)?),
+            _ => Elements::Singles(floats(&data)?),
+        };
         let fill = |output: &mut [f32]| {
-            if data.is_empty() {
+            if is_empty {
                 output.fill(reducer.neutral());
                 return Ok(());
             }
             if size == 1 {
                 return fill_rows(output, 1, work, |first, output| {
-                    let rows = &data[first * count..];
-                    vectors.run(ReduceRows { reducer, rows, size: count, output });
+                    data.reduce_rows(reducer, first, count, output);
                     Ok(())
                 });
             }
             let has_blocks = count >= BLOCKS * LEAST_ROWS && output.len() <= MOST_COLUMNS;
             if size >= SHORT && has_blocks {
-                return self.by_blocks(data, [count, size], output);
+                return self.by_blocks(data, work, [count, size], output);
             }
             let of_threads = if size < SHORT { size } else { FLOATS_OF_LINE };
             fill_rows(output, of_threads, work, |first, mut output| {
@@ -328,8 +398,8 @@ impl ReductionOfAxes {
                     let (outer, column) = (at / size, at % size);
                     let (part, rest) = output.split_at_mut((size - column).min(output.len()));
                     (at, output) = (at + part.len(), rest);
-                    let rows = &data[outer * count * size + column..];
-                    ReduceColumns { reducer, rows, size, count, output: part }.run(vectors);
+                    let begin = outer * count * size + column;
+                    data.reduce_columns(reducer, begin, [size, count], part);
                 }
                 Ok(())
             })
@@ -340,7 +410,8 @@ impl ReductionOfAxes {
     /// Of rows of so many columns: blocks of them first, and then what these gave.
     fn by_blocks(
         &self,
-        data: &[f32],
+        data: Elements,
+        work: usize,
         [count, size]: [usize; 2],
         output: &mut [f32],
     ) -> TractResult<()> {
@@ -348,13 +419,13 @@ impl ReductionOfAxes {
         let of_block = count.div_ceil(BLOCKS);
         let blocks = count.div_ceil(of_block);
         let mut of_blocks = Scratch::new(output.len() * blocks);
-        fill_rows(&mut of_blocks, size, cost::ELEMENT.of(data.len()), |first, of_blocks| {
+        fill_rows(&mut of_blocks, size, work, |first, of_blocks| {
             for (number, output) in of_blocks.chunks_exact_mut(size).enumerate() {
                 let (outer, block) = ((first + number) / blocks, (first + number) % blocks);
                 let first = block * of_block;
-                let rows = &data[(outer * count + first) * size..];
+                let begin = (outer * count + first) * size;
                 let count = of_block.min(count - first);
-                ReduceColumns { reducer, rows, size, count, output }.run(vectors);
+                data.reduce_columns(reducer, begin, [size, count], output);
             }
             TractResult::Ok(())
         })?;
@@ -370,10 +441,12 @@ impl ReductionOfAxes {
         expect_input_count("ReductionOfAxes", inputs.len(), 1..=1)?;
         let (data, axes) = (inputs[0], &self.axes);
         ensure!(
-            data.datum_type == DatumType::F32 && !axes.is_empty() && axes.end <= data.rank(),
+            [DatumType::F32, BF16].contains(&data.datum_type)
+                && !axes.is_empty()
+                && axes.end <= data.rank(),
             "ReductionOfAxes: the data is {data:?}, but must be of type F32 and have axes {axes:?}"
         );
-        let mut fact = data.without_value();
+        let mut fact = f32::fact(&*data.shape);
         axes.clone().for_each(|axis| fact.shape.set(axis, 1.to_dim()));
         Ok(fact)
     }
@@ -382,7 +455,7 @@ impl ReductionOfAxes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::product::tests::{integers, with_all_vectors};
+    use crate::product::tests::{integers, rounded, with_all_vectors};
     use model_cases::{MANY, TOO_MANY};
 
     const ALL: [Reducer; 4] = [Reducer::Sum, Reducer::Product, Reducer::Min, Reducer::Max];
@@ -448,8 +521,11 @@ mod tests {
                 let expected = Tensor::from_shape(&reduced, &expected(numbers, sizes, reducer))?;
                 let data = Tensor::from_shape(shape, numbers)?;
                 with_all_vectors(|| {
-                    let found = run(&data, axes.clone(), reducer).unwrap();
-                    assert_eq!(found, expected, "{reducer:?} {shape:?} {axes:?}");
+                    // Integers of this size are the same in bf16.
+                    for data in [&data, &rounded(&data)] {
+                        let found = run(data, axes.clone(), reducer).unwrap();
+                        assert_eq!(found, expected, "{reducer:?} {shape:?} {axes:?}");
+                    }
                 });
             }
         }

@@ -4,14 +4,13 @@
 
 use std::ops::Range;
 
+use super::output::OutputRows;
 use super::product::{ConvolutionElement, GemmTask, SumLanes, TilePlace};
 use super::rows::{RunOfRows, StridedLines};
-use crate::isa::{
-    Amx, Avx512Vnni, BLOCK_ROWS, Isa, On, TILE_ROWS, TileFactors, TileRows, TileShape, Tiles,
-};
+use crate::isa::{Amx, BLOCK_ROWS, Isa, On, TILE_ROWS, TileFactors, TileRows, TileShape, Tiles};
 
 /// The channels of a vector.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Rows whose codes two tiles read, at equal distances: between the rows there may be such that nothing asks for.
 struct RowBlock {
@@ -51,9 +50,26 @@ struct RowBlocks<'a> {
 pub(crate) trait TileElement: ConvolutionElement {
     const FACTORS: TileFactors;
 
+    /// The vectors that end sums.
+    type Lanes: SumLanes<Self, LANES>;
+
+    fn lanes(isa: Amx) -> Self::Lanes;
+
+    /// Writes what becomes of the sums of some rows.
+    #[inline(always)]
+    fn finish_rows<const V: usize>(
+        lanes: Self::Lanes,
+        epilogue: &Self::Epilogue,
+        sums: &[[[i32; LANES]; V]],
+        at: TilePlace,
+        output: &mut OutputRows,
+    ) {
+        finish_rows(lanes, epilogue, sums, at, output);
+    }
+
     /// Computes a row in vectors.
     fn multiply_row(
-        lanes: Avx512Vnni,
+        lanes: Self::Lanes,
         task: &mut GemmTask<Self>,
         lines: &StridedLines,
         panel: usize,
@@ -62,14 +78,11 @@ pub(crate) trait TileElement: ConvolutionElement {
 }
 
 /// Computes all tiles of a task whose rows are lines of equal distances, if there are enough rows.
-pub(crate) fn multiply<E: TileElement>(isa: Amx, task: &mut GemmTask<E>) -> bool
-where
-    Avx512Vnni: SumLanes<E, LANES>,
-{
+pub(crate) fn multiply<E: TileElement>(isa: Amx, task: &mut GemmTask<E>) -> bool {
     let lines = task.addresses.lines_for_amx(E::LEAST_ROWS_FOR_AMX);
     let is_taken = lines.is_some();
     if let Some(lines) = lines {
-        isa.avx512_vnni().enter(AllBlocks { isa, task, lines });
+        E::lanes(isa).enter(AllBlocks { isa, task, lines });
     }
     is_taken
 }
@@ -81,12 +94,9 @@ struct AllBlocks<'t, 'a, E: ConvolutionElement> {
     lines: &'a StridedLines,
 }
 
-impl<E: TileElement> On<Avx512Vnni> for AllBlocks<'_, '_, E>
-where
-    Avx512Vnni: SumLanes<E, LANES>,
-{
+impl<E: TileElement> On<E::Lanes> for AllBlocks<'_, '_, E> {
     #[inline(always)]
-    fn run(self, lanes: Avx512Vnni) {
+    fn run(self, lanes: E::Lanes) {
         let AllBlocks { isa, task, lines } = self;
         let blocks = RowBlocks::of(task, lines);
         let steps = task.filters.steps_of_tile();
@@ -199,14 +209,12 @@ impl<'a> RowBlocks<'a> {
     #[inline(always)]
     fn multiply<E: TileElement, const M: usize, const V: usize>(
         &self,
-        lanes: Avx512Vnni,
+        lanes: E::Lanes,
         tiles: &mut Tiles,
         task: &mut GemmTask<E>,
         panel: usize,
         block: &RowBlock,
-    ) where
-        Avx512Vnni: SumLanes<E, LANES>,
-    {
+    ) {
         let (bytes, distance, tap_offsets) = match block.is_copied {
             true => (&self.copies[..], self.copied_distance, &self.copied_offsets[..]),
             false => (task.bytes, self.distance, self.tap_offsets),
@@ -231,47 +239,53 @@ struct FinishBlock<'t, 'a, E: ConvolutionElement, const V: usize> {
     sums: &'t [[[i32; LANES]; V]],
 }
 
-impl<E: ConvolutionElement, const V: usize> On<Avx512Vnni> for FinishBlock<'_, '_, E, V>
-where
-    Avx512Vnni: SumLanes<E, LANES>,
-{
+impl<E: TileElement, const V: usize> On<E::Lanes> for FinishBlock<'_, '_, E, V> {
     #[inline(always)]
-    fn run(mut self, lanes: Avx512Vnni) {
-        let mut first_row = self.first;
-        for Segment { place, rows } in self.segments {
-            let (whole, rest) = self.sums[*place..][..*rows].as_chunks::<8>();
-            for sums in whole {
-                self.rows(lanes, first_row, sums);
-                first_row += 8;
-            }
-            for row in rest {
-                self.rows(lanes, first_row, &[*row]);
-                first_row += 1;
-            }
+    fn run(self, lanes: E::Lanes) {
+        let FinishBlock { task, panel, mut first, segments, sums } = self;
+        let (channel, width) = task.channels(panel);
+        for Segment { place, rows } in segments {
+            let at = TilePlace { channel, width, first_row: first };
+            let sums = &sums[*place..][..*rows];
+            E::finish_rows(lanes, task.epilogue, sums, at, &mut task.output);
+            first += rows;
         }
     }
 }
 
-impl<E: ConvolutionElement, const V: usize> FinishBlock<'_, '_, E, V>
-where
-    Avx512Vnni: SumLanes<E, LANES>,
-{
-    /// Finishes some rows.
-    #[inline(always)]
-    fn rows<const R: usize>(
-        &mut self,
-        lanes: Avx512Vnni,
-        first_row: usize,
-        stored: &[[[i32; LANES]; V]; R],
-    ) {
-        let (channel, width) = self.task.channels(self.panel);
-        let mut sums = [[lanes.first(&[0; LANES]); V]; R];
-        for row in 0..R {
-            for vector in 0..V {
-                sums[row][vector] = lanes.first(&stored[row][vector]);
-            }
-        }
-        let at = TilePlace { channel, width, first_row };
-        lanes.finish(self.task.epilogue, &sums, at, &mut self.task.output);
+/// Finishes the sums of some rows, several at a time.
+#[inline(always)]
+pub(super) fn finish_rows<L: SumLanes<E, LANES>, E: ConvolutionElement, const V: usize>(
+    lanes: L,
+    epilogue: &E::Epilogue,
+    sums: &[[[i32; LANES]; V]],
+    mut at: TilePlace,
+    output: &mut OutputRows,
+) {
+    let (whole, rest) = sums.as_chunks::<8>();
+    for sums in whole {
+        finish(lanes, epilogue, sums, at, output);
+        at.first_row += 8;
     }
+    for row in rest {
+        finish(lanes, epilogue, &[*row], at, output);
+        at.first_row += 1;
+    }
+}
+
+#[inline(always)]
+fn finish<L: SumLanes<E, LANES>, E: ConvolutionElement, const R: usize, const V: usize>(
+    lanes: L,
+    epilogue: &E::Epilogue,
+    stored: &[[[i32; LANES]; V]; R],
+    at: TilePlace,
+    output: &mut OutputRows,
+) {
+    let mut sums = [[lanes.first(&[0; LANES]); V]; R];
+    for row in 0..R {
+        for vector in 0..V {
+            sums[row][vector] = lanes.first(&stored[row][vector]);
+        }
+    }
+    lanes.finish(epilogue, &sums, at, output);
 }

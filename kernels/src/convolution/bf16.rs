@@ -5,37 +5,40 @@ use std::convert::Infallible;
 
 use pulp::bytemuck::{cast_slice, cast_slice_mut};
 
-use super::amx::{self, TileElement};
+use super::amx::{self, LANES, TileElement, finish_rows};
 use super::driver::UnpackedConvolution;
-use super::product::{ConvolutionElement, DepthwiseRows, FilterFormat, GemmTask};
+use super::output::OutputRows;
+use super::product::{
+    ConvolutionElement, DepthwiseRows, FilterFormat, GemmTask, SumLanes, TilePlace,
+};
 use super::rows::StridedLines;
 use super::singles::SinglesEpilogue;
+use crate::bf16::Number;
 use crate::cost::{self, Cost};
-use crate::isa::{Avx512Vnni, TILE_STEPS, TileFactors};
+use crate::isa::{Amx, Avx512Bf16, Lanes, TILE_STEPS, TileFactors};
+use crate::product::activation::Activation;
 use crate::product::round_to_bf16;
+
+type Floats = <Avx512Bf16 as Lanes<LANES>>::Floats;
 
 /// Numbers that are rounded to bf16.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Bf16;
 
 /// The bytes of a number.
-pub(super) const SIZE: usize = size_of::<u16>();
+const SIZE: usize = size_of::<u16>();
 
 /// The bytes of a step.
 const STEP: usize = 2 * SIZE;
 
 impl ConvolutionElement for Bf16 {
-    type Data = f32;
-    const SIZE: usize = SIZE;
-    const ARE_OTHERS: bool = true;
+    type Data = u16;
+    const ROUND: Option<fn(&[f32], &mut [u8])> =
+        Some(|numbers, places| round_to_bf16(numbers, cast_slice_mut(places)));
     const PRODUCT: Cost = cost::PRODUCT_IN_TILES;
     const READ_WEIGHT: Cost = cost::READ_CODE;
     type Epilogue = SinglesEpilogue;
     type Depthwise = Infallible;
-
-    fn copy(data: &[f32], places: &mut [u8]) {
-        round_to_bf16(data, cast_slice_mut(places));
-    }
 
     fn multiply(task: &mut GemmTask<Bf16>) {
         let Some(isa) = task.filters.instructions.amx() else {
@@ -52,8 +55,92 @@ impl ConvolutionElement for Bf16 {
 impl TileElement for Bf16 {
     const FACTORS: TileFactors = TileFactors::Bf16;
 
-    fn multiply_row(_: Avx512Vnni, _: &mut GemmTask<Bf16>, _: &StridedLines, _: usize, _: usize) {
+    type Lanes = Avx512Bf16;
+
+    fn lanes(isa: Amx) -> Avx512Bf16 {
+        isa.avx512_bf16()
+    }
+
+    #[inline(always)]
+    fn finish_rows<const V: usize>(
+        lanes: Avx512Bf16,
+        epilogue: &SinglesEpilogue,
+        sums: &[[[i32; LANES]; V]],
+        at: TilePlace,
+        output: &mut OutputRows,
+    ) {
+        match output.size {
+            SIZE => finish_as::<[u8; 2], V>(lanes, epilogue, sums, at, output),
+            _ => finish_as::<f32, V>(lanes, epilogue, sums, at, output),
+        }
+    }
+
+    fn multiply_row(_: Avx512Bf16, _: &mut GemmTask<Bf16>, _: &StridedLines, _: usize, _: usize) {
         unreachable!("tiles multiply each row")
+    }
+}
+
+/// Writes what becomes of the sums of some rows, as numbers of a type.
+#[inline(always)]
+fn finish_as<T: Number, const V: usize>(
+    lanes: Avx512Bf16,
+    epilogue: &SinglesEpilogue,
+    sums: &[[[i32; LANES]; V]],
+    at: TilePlace,
+    output: &mut OutputRows,
+) {
+    let SinglesEpilogue { adds, activation, slopes } = epilogue;
+    let is_like_output = !adds || output.residual.size(output.size) == size_of::<T>();
+    let none = [lanes.splat(0.); 2];
+    let limits = match activation {
+        Activation::Identity => None,
+        Activation::Clamp { min, max } => Some([lanes.splat(*min), lanes.splat(*max)]),
+        _ => return finish_rows::<_, Bf16, V>(lanes, epilogue, sums, at, output),
+    };
+    match (adds, limits) {
+        _ if at.width < V * LANES || slopes.is_some() || !is_like_output => {
+            finish_rows::<_, Bf16, V>(lanes, epilogue, sums, at, output);
+        }
+        (true, Some(limits)) => {
+            finish_whole::<T, true, true, V>(lanes, limits, sums, at, output);
+        }
+        (false, Some(limits)) => {
+            finish_whole::<T, false, true, V>(lanes, limits, sums, at, output);
+        }
+        (true, None) => finish_whole::<T, true, false, V>(lanes, none, sums, at, output),
+        (false, None) => finish_whole::<T, false, false, V>(lanes, none, sums, at, output),
+    }
+}
+
+/// Rows of whole vectors, which are in registers one row at a time: sums come from memory anyway.
+#[inline(always)]
+fn finish_whole<T: Number, const ADDS: bool, const CLAMPS: bool, const V: usize>(
+    lanes: Avx512Bf16,
+    [min, max]: [Floats; 2],
+    sums: &[[[i32; LANES]; V]],
+    at: TilePlace,
+    output: &mut OutputRows,
+) {
+    let TilePlace { channel, width, first_row } = at;
+    for (row, sums) in (first_row..).zip(sums) {
+        let mut numbers = [lanes.splat(0.); V];
+        for vector in 0..V {
+            numbers[vector] = SumLanes::<Bf16, LANES>::first(lanes, &sums[vector]);
+        }
+        if ADDS {
+            let [residual] = output.residuals::<1>(row, channel, width);
+            let residual = cast_slice::<_, T>(residual).as_chunks().0;
+            for vector in 0..V {
+                numbers[vector] = lanes.add(numbers[vector], T::load(lanes, &residual[vector]));
+            }
+        }
+        let places = cast_slice_mut::<_, T>(output.row(row, channel, width)).as_chunks_mut().0;
+        for vector in 0..V {
+            if CLAMPS {
+                numbers[vector] = lanes.clamp(numbers[vector], min, max);
+            }
+            T::store(lanes, &mut places[vector], numbers[vector]);
+        }
     }
 }
 

@@ -6,9 +6,10 @@ use tract_core::internal::*;
 
 use super::product::{DepthwiseRows, TilePlace};
 use super::singles::{Singles, finish, vector_at};
+use crate::bf16::Number;
 use crate::cost;
 use crate::isa::{Instructions, Lanes, On, OnLanes, with_isa};
-use crate::memory::{Aligned, filled_output};
+use crate::memory::{Aligned, elements, filled_output};
 use crate::product::activation::ActivationLanes;
 use crate::threads::fill_rows;
 
@@ -79,25 +80,22 @@ impl ChannelKernels {
         &self.weights[first * self.steps..][..lanes * self.steps]
     }
 
-    /// Data of pixels of so many channels, in the order in which groups need it, and with zeros up to whole vectors. It is none if that is
-    /// the order that it has.
-    pub fn arranged(
-        &self,
-        operator: &str,
-        data: &[f32],
-        channels: usize,
-    ) -> TractResult<Option<Tensor>> {
+    /// Data whose pixels are in the order in which groups need it, in single precision, and with zeros up to whole vectors. It is none if
+    /// that is the order that it has.
+    pub fn arranged(&self, operator: &str, data: &Tensor) -> TractResult<Option<Tensor>> {
         let instructions = Instructions::detect();
         if self.of_group == 1 || !instructions.has_repeats() {
             return Ok(None);
         }
+        let channels = data.shape()[data.rank() - 1];
         let of_pixel = channels.next_multiple_of(instructions.lanes());
-        let pixels = data.len() / channels;
+        let pixels = data.len() / channels.max(1);
         let count = pixels.checked_mul(of_pixel).context("the data is too large")?;
         let arranged = filled_output(operator, &[count], |arranged: &mut [f32]| {
             fill_rows(arranged, of_pixel, cost::ELEMENT.of(count), |first, arranged| {
-                let data = &data[first * channels..];
-                instructions.run(Arrange { data, channels, arranged, of_group: self.of_group });
+                let (size, of_group) = (data.datum_type().size_of(), self.of_group);
+                let bytes = &elements(data)?[first * channels * size..];
+                instructions.run(Arrange { bytes, size, channels, arranged, of_group });
                 Ok(())
             })
         })?;
@@ -124,7 +122,8 @@ const fn places<const N: usize>(of_group: usize) -> [u32; N] {
 
 /// [`ChannelKernels::arranged`] pixels.
 struct Arrange<'a> {
-    data: &'a [f32],
+    bytes: &'a [u8],
+    size: usize,
     channels: usize,
     arranged: &'a mut [f32],
     of_group: usize,
@@ -133,12 +132,23 @@ struct Arrange<'a> {
 impl OnLanes for Arrange<'_> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
+        match self.size {
+            2 if const { N > 8 } => self.run_on::<[u8; 2], L, N>(lanes),
+            _ => self.run_on::<f32, L, N>(lanes),
+        }
+    }
+}
+
+impl Arrange<'_> {
+    #[inline(always)]
+    fn run_on<T: Number, L: Lanes<N>, const N: usize>(self, lanes: L) {
         let places = places::<N>(self.of_group);
         let of_pixel = self.channels.next_multiple_of(N);
         let pixels = self.arranged.chunks_exact_mut(of_pixel);
-        for (pixel, numbers) in pixels.zip(self.data.chunks_exact(self.channels)) {
+        let data: &[T] = cast_slice(self.bytes);
+        for (pixel, numbers) in pixels.zip(data.chunks_exact(self.channels)) {
             for (vector, place) in pixel.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-                let numbers = vector_at(lanes, numbers, vector * N);
+                let numbers = T::load_first(lanes, numbers.get(vector * N..).unwrap_or(&[]));
                 lanes.store(place, lanes.permute(numbers, &places));
             }
         }
@@ -152,8 +162,8 @@ pub(crate) enum Reduction<'a> {
     Sum(&'a ChannelKernels),
     /// The sum.
     SameSum,
-    /// The greatest element. Padding is the least of all finite numbers, as in OpenVINO and in tract; NaN is ignored.
-    Max,
+    /// The greatest element. Padding is the least of all finite numbers, which is this one, as in OpenVINO and in tract; NaN is ignored.
+    Max(f32),
 }
 
 /// Some pixels of all channels.
@@ -165,17 +175,33 @@ pub(crate) struct ChannelSums<'a> {
 impl ChannelSums<'_> {
     /// Computes all pixels.
     pub fn compute(mut self) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let DepthwiseRows { size, output, .. } = &self.rows;
+            let sizes = [*size, output.size, output.residual.size(output.size)];
+            if sizes.contains(&size_of::<u16>())
+                && let Some(isa) = Instructions::detect().bf16()
+            {
+                return self.compute_on(isa);
+            }
+        }
         with_isa!(Instructions::detect(), isa => self.compute_on(isa));
     }
 
     fn compute_on<L: ActivationLanes<N>, const N: usize>(&mut self, lanes: L) {
+        match self.rows.size {
+            2 if const { L::ROUNDS_TO_BF16 } => self.compute_of::<[u8; 2], L, N>(lanes),
+            _ => self.compute_of::<f32, L, N>(lanes),
+        }
+    }
+
+    fn compute_of<T: Number, L: ActivationLanes<N>, const N: usize>(&mut self, lanes: L) {
         let padding = match self.reduction {
-            Reduction::Max => f32::MIN,
+            Reduction::Max(least) => least,
             Reduction::Sum(_) | Reduction::SameSum => 0.,
         };
-        let window = self.rows.window;
-        let channels = window.channels::<f32>();
-        let padding = vec![padding; channels.next_multiple_of(N)];
+        let (window, channels) = (self.rows.window, self.rows.channels);
+        let padding = vec![T::of(padding); channels.next_multiple_of(N)];
         let (mut starts, mut lines) = (vec![], vec![]);
         let first = self.rows.first;
         let mut first_row = 0;
@@ -189,9 +215,9 @@ impl ChannelSums<'_> {
         }
         let of_pixel = channels.next_multiple_of(N);
         let bytes =
-            window.per_image.input[2] * of_pixel * window.per_image.strides[1] * size_of::<f32>();
+            window.per_image.input[2] * of_pixel * window.per_image.strides[1] * size_of::<T>();
         for lines in lines.chunks((BYTES_OF_LINES / bytes.max(1)).max(1)) {
-            lanes.enter(ChannelsOfLines::<N>(self, lines));
+            lanes.enter(ChannelsOfLines::<T, N>(self, lines));
         }
     }
 }
@@ -201,7 +227,7 @@ impl ChannelSums<'_> {
 const BYTES_OF_LINES: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 
 /// Some pixels of a line of the output, and what they meet.
-struct LineOfPixels<'l> {
+struct LineOfPixels<'l, T> {
     /// The first of them in the line, how many there are, and the number of the first one among those of the task.
     x: usize,
     pixels: usize,
@@ -209,26 +235,29 @@ struct LineOfPixels<'l> {
     /// For each row of the kernel that meets data, which one it is, and where the line of the image begins, in pixels.
     met: TVec<(usize, usize)>,
     /// What a pixel of padding has, with no influence on the result.
-    padding: &'l [f32],
+    padding: &'l [T],
 }
 
 /// All channels of some lines.
-struct ChannelsOfLines<'t, 'a, 'l, const N: usize>(&'t mut ChannelSums<'a>, &'t [LineOfPixels<'l>]);
+struct ChannelsOfLines<'t, 'a, 'l, T, const N: usize>(
+    &'t mut ChannelSums<'a>,
+    &'t [LineOfPixels<'l, T>],
+);
 
-impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, '_, N> {
+impl<L: ActivationLanes<N>, T: Number, const N: usize> On<L> for ChannelsOfLines<'_, '_, '_, T, N> {
     #[inline(always)]
     fn run(self, lanes: L) {
         let ChannelsOfLines(ChannelSums { rows, reduction }, lines) = self;
-        let vectors = rows.window.channels::<f32>().div_ceil(N);
+        let vectors = rows.channels.div_ceil(N);
         let of_group = match reduction {
             Reduction::Sum(kernels) => kernels.of_group,
-            Reduction::SameSum | Reduction::Max => 1,
+            Reduction::SameSum | Reduction::Max(_) => 1,
         };
         for (first, width) in panels(vectors, N) {
             macro_rules! reduced {
                 ($reduce:expr, $vectors:literal) => {{
                     let reduce = $reduce;
-                    lanes.enter(ReducedLines::<_, N, $vectors> { rows, reduce, lines, first })
+                    lanes.enter(ReducedLines::<_, _, N, $vectors> { rows, reduce, lines, first })
                 }};
             }
             macro_rules! of_vectors {
@@ -241,8 +270,8 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, '_
                             reduced!(WeightedSum::<4>(kernels), $vectors)
                         }
                         Reduction::Sum(kernels) => reduced!(WeightedSum::<N>(kernels), $vectors),
-                        Reduction::SameSum => reduced!(Fold::<false>, $vectors),
-                        Reduction::Max => reduced!(Fold::<true>, $vectors),
+                        Reduction::SameSum => reduced!(Fold::<false>(0.), $vectors),
+                        Reduction::Max(least) => reduced!(Fold::<true>(*least), $vectors),
                     }
                 };
             }
@@ -271,8 +300,12 @@ trait Reduce: Copy {
     }
     /// What a step of a tap reads of a pixel.
     #[inline(always)]
-    fn numbers<L: Lanes<N>, const N: usize>(lanes: L, pixel: &[f32; N], _step: usize) -> L::Floats {
-        lanes.load(pixel)
+    fn numbers<T: Number, L: Lanes<N>, const N: usize>(
+        lanes: L,
+        pixel: &[T; N],
+        _step: usize,
+    ) -> L::Floats {
+        T::load(lanes, pixel)
     }
     /// How many numbers a pixel of the data has, if it has so many channels.
     #[inline(always)]
@@ -315,10 +348,15 @@ impl<const GROUPS: usize> Reduce for WeightedSum<'_, GROUPS> {
     }
 
     #[inline(always)]
-    fn numbers<L: Lanes<N>, const N: usize>(lanes: L, pixel: &[f32; N], step: usize) -> L::Floats {
+    fn numbers<T: Number, L: Lanes<N>, const N: usize>(
+        lanes: L,
+        pixel: &[T; N],
+        step: usize,
+    ) -> L::Floats {
         match GROUPS == N {
-            true => lanes.load(pixel),
-            false => lanes.repeat::<GROUPS>(&pixel.as_chunks().0[step]),
+            true => T::load(lanes, pixel),
+            // Arranged data is in single precision.
+            false => lanes.repeat::<GROUPS>(&cast_slice(pixel).as_chunks().0[step]),
         }
     }
 
@@ -351,14 +389,14 @@ impl<const GROUPS: usize> Reduce for WeightedSum<'_, GROUPS> {
     }
 }
 
-/// The sum of elements, or the greatest one.
+/// The sum of elements, or the greatest one: what it begins with.
 #[derive(Clone, Copy)]
-struct Fold<const IS_MAX: bool>;
+struct Fold<const IS_MAX: bool>(f32);
 
 impl<const IS_MAX: bool> Reduce for Fold<IS_MAX> {
     #[inline(always)]
     fn first<L: ActivationLanes<N>, const N: usize>(self, lanes: L, _channel: usize) -> L::Floats {
-        lanes.splat(if IS_MAX { f32::MIN } else { 0. })
+        lanes.splat(self.0)
     }
 
     #[inline(always)]
@@ -380,15 +418,15 @@ impl<const IS_MAX: bool> Reduce for Fold<IS_MAX> {
 const MOST_PIXELS_MET: usize = 32;
 
 /// `V` vectors of channels of some lines, from a vector on.
-struct ReducedLines<'t, 'a, 'l, R: Reduce, const N: usize, const V: usize> {
+struct ReducedLines<'t, 'a, 'l, T, R: Reduce, const N: usize, const V: usize> {
     rows: &'t mut DepthwiseRows<'a, Singles>,
     reduce: R,
-    lines: &'t [LineOfPixels<'l>],
+    lines: &'t [LineOfPixels<'l, T>],
     first: usize,
 }
 
-impl<L: ActivationLanes<N>, F: Reduce, const N: usize, const V: usize> On<L>
-    for ReducedLines<'_, '_, '_, F, N, V>
+impl<L: ActivationLanes<N>, T: Number, F: Reduce, const N: usize, const V: usize> On<L>
+    for ReducedLines<'_, '_, '_, T, F, N, V>
 {
     #[inline(always)]
     fn run(mut self, lanes: L) {
@@ -398,10 +436,10 @@ impl<L: ActivationLanes<N>, F: Reduce, const N: usize, const V: usize> On<L>
     }
 }
 
-impl<F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, '_, F, N, V> {
+impl<T: Number, F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, '_, T, F, N, V> {
     /// The pixels of a line.
     #[inline(always)]
-    fn line<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels) {
+    fn line<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels<T>) {
         let window = self.rows.window;
         let per_image = &window.per_image;
         let (pad, size, stride) = (per_image.pads[2][0], per_image.input[2], per_image.strides[2]);
@@ -416,9 +454,9 @@ impl<F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, '_, F, N, V
             let last = begin + (tile - 1) * stride + reach;
             // Vectors of the last pixel of the data may reach beyond it.
             let met = start + last.saturating_sub(pad).min(size.saturating_sub(1));
-            let of_pixel = F::of_pixel::<N>(window.channels::<f32>());
+            let of_pixel = F::of_pixel::<N>(self.rows.channels);
             let end = met * of_pixel + (self.first + V) * N;
-            let is_within = end <= self.rows.bytes.len() / size_of::<f32>();
+            let is_within = end <= self.rows.bytes.len() / size_of::<T>();
             let is_whole = begin >= pad && last - pad < size && is_within;
             let is_within = is_within && last - begin < MOST_PIXELS_MET;
             match tile {
@@ -442,12 +480,12 @@ impl<F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, '_, F, N, V
     fn tile<L: ActivationLanes<N>, const R: usize, const WHOLE: bool>(
         &mut self,
         lanes: L,
-        line: &LineOfPixels,
+        line: &LineOfPixels<T>,
         pixel: usize,
     ) {
         let DepthwiseRows { bytes, window, .. } = *self.rows;
-        let data: &[f32] = cast_slice(bytes);
-        let channels = F::of_pixel::<N>(window.channels::<f32>());
+        let data: &[T] = cast_slice(bytes);
+        let channels = F::of_pixel::<N>(self.rows.channels);
         let channel = self.first * N;
         let per_image = &window.per_image;
         let (columns, stride, pad) =
@@ -460,7 +498,7 @@ impl<F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, '_, F, N, V
         let reach = (columns - 1) * distance + V * N;
         let padding = &line.padding[channel..].as_chunks().0.as_chunks().0[0];
         // The pixels that a row of the kernel meets, from the first one on, in steps of one.
-        let mut met: [&[[f32; N]; V]; MOST_PIXELS_MET] = [padding; MOST_PIXELS_MET];
+        let mut met: [&[[T; N]; V]; MOST_PIXELS_MET] = [padding; MOST_PIXELS_MET];
         let met_count = (R - 1) * stride + (columns - 1) * per_image.dilations[2] + 1;
         let are_data = pad.saturating_sub(begin)
             ..met_count.min((pad + per_image.input[2]).saturating_sub(begin));
@@ -469,7 +507,7 @@ impl<F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, '_, F, N, V
             let line = &data[start * channels + channel..];
             let reach_of_line = per_image.input[2].saturating_sub(1) * channels + V * N;
             let line = &line[..line.len().min(reach_of_line)];
-            let mut rows: [&[f32]; R] = [&[]; R];
+            let mut rows: [&[T]; R] = [&[]; R];
             if WHOLE {
                 for row in 0..R {
                     rows[row] = &line[(begin + row * stride - pad) * channels..][..reach];
@@ -524,10 +562,10 @@ impl<F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, '_, F, N, V
 
     /// One pixel anywhere.
     #[inline(always)]
-    fn single<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels, pixel: usize) {
+    fn single<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels<T>, pixel: usize) {
         let DepthwiseRows { bytes, window, .. } = *self.rows;
-        let data: &[f32] = cast_slice(bytes);
-        let channels = F::of_pixel::<N>(window.channels::<f32>());
+        let data: &[T] = cast_slice(bytes);
+        let channels = F::of_pixel::<N>(self.rows.channels);
         let channel = self.first * N;
         let per_image = &window.per_image;
         let (columns, dilation, pad) =
@@ -551,7 +589,7 @@ impl<F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, '_, F, N, V
                         let numbers = match numbers.first_chunk() {
                             Some(pixel) => F::numbers(lanes, pixel, step),
                             // Arranged pixels have whole vectors.
-                            None => lanes.load_part(numbers),
+                            None => T::load_first(lanes, numbers),
                         };
                         results[vector] =
                             self.reduce.with(lanes, results[vector], numbers, weights);
@@ -567,11 +605,11 @@ impl<F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, '_, F, N, V
     fn finish<L: ActivationLanes<N>, const R: usize>(
         &mut self,
         lanes: L,
-        line: &LineOfPixels,
+        line: &LineOfPixels<T>,
         pixel: usize,
         results: [[L::Floats; V]; R],
     ) {
-        let (channels, channel) = (self.rows.window.channels::<f32>(), self.first * N);
+        let (channels, channel) = (self.rows.channels, self.first * N);
         // A copy, so that the results themselves need no place in memory.
         let mut stored = [[lanes.splat(0.); V]; R];
         for row in 0..R {

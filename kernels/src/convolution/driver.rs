@@ -14,8 +14,9 @@ use super::product::{
 };
 use super::rows::{Im2rowAddresses, PADDING, TapSlices};
 use super::window::{ChannelsLastWindow, PartialTap, PixelCopy, ROWS_OF_BLOCK};
+use crate::bf16::{BF16, converts_bf16};
 use crate::cost;
-use crate::memory::{Scratch, filled_output_dt};
+use crate::memory::{Scratch, elements, filled_output_dt};
 use crate::product::{Output, Shares};
 use crate::threads::{Division, PartSize};
 
@@ -33,8 +34,6 @@ pub(crate) struct Convolution<E: ConvolutionElement> {
     /// The same in two bytes each, for codes that are widened.
     pub widened_padding: Vec<u8>,
     pub epilogue: E::Epilogue,
-    /// The type of the output.
-    pub datum_type: DatumType,
 }
 
 /// The weights, for how the convolution is computed.
@@ -237,12 +236,17 @@ impl UnpackedConvolution<'_> {
 }
 
 impl<E: ConvolutionElement> Convolution<E> {
-    /// The output.
+    /// The output, of a type that the epilogue has numbers of.
     ///
     /// # Errors
     ///
     /// Inputs of other types or shapes, and an output that is too large.
-    pub fn eval(&self, operator: &str, mut inputs: TVec<TValue>) -> TractResult<Tensor> {
+    pub fn eval(
+        &self,
+        operator: &str,
+        mut inputs: TVec<TValue>,
+        dt: DatumType,
+    ) -> TractResult<Tensor> {
         let (mut window, shape) = ChannelsLastWindow::new(
             operator,
             &self.spec,
@@ -256,35 +260,45 @@ impl<E: ConvolutionElement> Convolution<E> {
                 residual.shape()
             );
         }
+        for (number, input) in inputs.iter().enumerate() {
+            let dt = input.datum_type();
+            ensure!(self.takes(dt), "{operator}: input {number} is of type {dt:?}");
+        }
         // The residual becomes the output, if nobody else has it, and each sum is computed once.
         let is_own = |residual: &TValue| {
             residual.is_exclusive()
-                && [E::Data::datum_type(), residual.datum_type(), self.datum_type]
-                    == [DatumType::F32; 3]
+                && residual.datum_type() == dt
+                // Codes are never written over.
+                && dt != DatumType::U8
                 && matches!(self.filters, ConvolutionFilters::Products(_))
         };
         let own = match inputs.get(1).is_some_and(is_own) {
             true => inputs.pop().map(IntoTensor::into_tensor),
             false => None,
         };
-        let data = inputs[0].try_as_plain_ram()?;
-        let data = data.as_slice::<E::Data>()?;
-        let bytes = cast_slice(data);
-        let others = inputs.get(1).map(|residual| residual.try_as_plain_ram()).transpose()?;
-        let others = others.as_ref().map_or(Ok(&[][..]), |it| it.as_slice::<E::Data>())?;
+        let dt_of_data = inputs[0].datum_type();
+        let copy = self.pixel_copy(dt_of_data);
+        let bytes = elements(&inputs[0])?;
+        let residual = match inputs.get(1) {
+            Some(residual) => {
+                let size = residual.datum_type().size_of();
+                let stride = size * self.spec.output_channels;
+                Residual::Elements { bytes: elements(residual)?, size, stride }
+            }
+            None => Residual::NONE,
+        };
         // Decided once: how many threads are free may change.
         let division = self.division(&window);
-        let copies_lines = self.copies_lines(&window, &division);
+        let copies = self.copies_of_task(&window, &division, copy);
+        let mut size = dt_of_data.size_of();
         let (copied, copied_bytes);
         let bytes = match &self.filters {
             ConvolutionFilters::Depthwise(kernels) => {
-                copied = E::arranged(operator, kernels, data, self.spec.input_channels)?;
-                copied_bytes = copied.as_ref().map(Tensor::try_as_plain_ram).transpose()?;
-                Cow::Borrowed(match &copied_bytes {
-                    // As elements: no bytes would be anywhere.
-                    Some(copied) => cast_slice(copied.as_slice::<E::Data>()?),
-                    None => bytes,
-                })
+                copied = E::arranged(operator, kernels, &inputs[0])?;
+                if let Some(copied) = &copied {
+                    size = copied.datum_type().size_of();
+                }
+                Cow::Borrowed(copied.as_ref().map_or(Ok(bytes), elements)?)
             }
             ConvolutionFilters::Products(ProductFilters { reading: Reading::Copied, .. }) => {
                 let mut copied = Vec::with_capacity(bytes.len() + 4);
@@ -292,15 +306,14 @@ impl<E: ConvolutionElement> Convolution<E> {
                 copied.extend([0; 4]);
                 Cow::Owned(copied)
             }
-            // Each task copies what it needs.
-            ConvolutionFilters::Products(_) if self.copies_rows() || copies_lines => {
+            ConvolutionFilters::Products(_) if copies != TaskCopies::Nothing => {
                 Cow::Borrowed(bytes)
             }
             ConvolutionFilters::Products(filters) => {
                 let is_padded = filters.reading == Reading::Padded;
-                copied = if is_padded || E::ARE_OTHERS {
+                copied = if is_padded || copy.changes(self.bytes_of_pixel) {
                     let zero = self.padding.first().context("the data has no channels")?;
-                    Some(window.copied(operator, data, self.pixel_copy(), is_padded, *zero)?)
+                    Some(window.copied(operator, bytes, copy, is_padded, *zero)?)
                 } else {
                     None
                 };
@@ -311,9 +324,10 @@ impl<E: ConvolutionElement> Convolution<E> {
                 Cow::Borrowed(copied_bytes.as_ref().map_or(bytes, |copied| copied.as_bytes()))
             }
         };
-        let fill = |residual, output: &mut [u8]| {
-            self.run(&bytes, residual, &window, &division, copies_lines, output)
-        };
+        let images = Images { bytes: &bytes, size, window: &window, copy, copies };
+        let of_output = dt.size_of();
+        let fill =
+            |residual, output: &mut [u8]| self.run(&images, residual, &division, output, of_output);
         match own {
             Some(mut output) => {
                 if output.len() > 0 {
@@ -321,17 +335,16 @@ impl<E: ConvolutionElement> Convolution<E> {
                 }
                 Ok(output)
             }
-            None => filled_output_dt(operator, self.datum_type, &shape, |output: &mut [u8]| {
-                fill(Residual::Elements(cast_slice(others)), output)
-            }),
+            None => {
+                filled_output_dt(operator, dt, &shape, |output: &mut [u8]| fill(residual, output))
+            }
         }
     }
 
     /// Computes some pixels of the output, task by task.
     fn fill_tasks(
         &self,
-        bytes: &[u8],
-        window: &ChannelsLastWindow,
+        images: &Images,
         pixels: Range<usize>,
         filters: &ProductFilters,
         mut output: OutputRows,
@@ -341,7 +354,7 @@ impl<E: ConvolutionElement> Convolution<E> {
         for begin in (0..pixels.len()).step_by(most) {
             let end = pixels.len().min(begin + most);
             let pixels = pixels.start + begin..pixels.start + end;
-            let im2row = self.im2row(bytes, window, pixels, filters, &mut buffers);
+            let im2row = self.im2row(images, pixels, filters, &mut buffers);
             for (group, packed) in filters.groups.iter().enumerate() {
                 let output = output.skip_rows(begin);
                 self.multiply(&im2row, group, packed, 0..packed.panels(), output);
@@ -352,21 +365,23 @@ impl<E: ConvolutionElement> Convolution<E> {
     /// Computes some lines of the output, from one on. What some of them meet is copied at a time.
     fn fill_lines(
         &self,
-        bytes: &[u8],
-        window: &ChannelsLastWindow,
+        images: &Images,
         lines: Range<usize>,
         filters: &ProductFilters,
         mut output: OutputRows,
     ) {
-        let (data, zero) = (cast_slice(bytes), self.padding.first().copied().unwrap_or(0));
+        let Images { bytes, size, window, copy, .. } = *images;
+        let zero = self.padding.first().copied().unwrap_or(0);
         let mut copied = Scratch::default();
         let mut line = lines.start;
         while line < lines.end {
             let count = window.lines_at_once(line, BYTES_OF_LINES).min(lines.end - line);
-            let some = window.copied_lines(line, count, data, self.pixel_copy(), zero, &mut copied);
+            let some = window.copied_lines(line, count, bytes, copy, zero, &mut copied);
             let first_row = (line - lines.start) * window.per_image.output[2];
             let output = output.skip_rows(first_row);
-            self.fill_tasks(copied.bytes(), &some, 0..some.pixels(), filters, output);
+            let (bytes, copies) = (copied.bytes(), TaskCopies::Nothing);
+            let images = Images { bytes, size, window: &some, copy, copies };
+            self.fill_tasks(&images, 0..some.pixels(), filters, output);
             line += count;
         }
     }
@@ -374,12 +389,12 @@ impl<E: ConvolutionElement> Convolution<E> {
     /// What some pixels of the output are made of, as rows of operand A.
     fn im2row<'t>(
         &'t self,
-        bytes: &'t [u8],
-        window: &ChannelsLastWindow,
+        images: &Images<'t>,
         pixels: Range<usize>,
         filters: &ProductFilters,
         buffers: &'t mut Buffers,
     ) -> Im2rowBytes<'t> {
+        let Images { bytes, window, copy, copies, .. } = *images;
         let ProductFilters { groups, gathering, .. } = filters;
         let packed = &groups[0];
         let of_pixel = self.bytes_of_group();
@@ -391,17 +406,16 @@ impl<E: ConvolutionElement> Convolution<E> {
         };
         let Buffers { partial, patches, wide } = buffers;
         partial.clear();
-        let (bytes, borders, addresses, bytes_of_tap) = if self.copies_rows() {
+        let (bytes, borders, addresses, bytes_of_tap) = if copies == TaskCopies::Pixels {
             *patches = Scratch::of_bytes(count.next_multiple_of(ROWS_OF_BLOCK) * of_pixel);
-            let (data, pixel_copy) = (cast_slice(bytes), self.pixel_copy());
-            let channels = self.spec.input_channels;
+            let pixel_of_data = copy.pixel_of_data();
             let mut places = patches.bytes_mut();
             // Those that follow each other are copied at once.
             for run in window.starts(pixels).chunk_by(|one, next| *next == one + of_pixel) {
                 let place;
                 (place, places) = places.split_at_mut(run.len() * of_pixel);
-                let data = &data[run[0] / of_pixel * channels..][..run.len() * channels];
-                pixel_copy.copy(data, of_pixel, place);
+                let data = &bytes[run[0] / of_pixel * pixel_of_data..];
+                copy.copy(&data[..run.len() * pixel_of_data], of_pixel, place);
             }
             let addresses = Im2rowAddresses::of_one_line(0, count, of_pixel, vec![0]);
             (patches.bytes(), &[][..], addresses, of_pixel)
@@ -452,28 +466,40 @@ impl<E: ConvolutionElement> Convolution<E> {
         Im2rowBytes { bytes, addresses, tap_slices, pixels: count, bytes_of_tap }
     }
 
-    /// Whether the lines of a task are copied with padding around them, not all of the images before.
-    fn copies_lines(&self, window: &ChannelsLastWindow, division: &Division) -> bool {
-        match &self.filters {
-            ConvolutionFilters::Products(ProductFilters { reading: Reading::Padded, .. }) => {
-                window.has_planes()
-                    && window.times_copied(BYTES_OF_LINES) <= MOST_TIMES_COPIED
-                    && !self.shares_channels(window, division)
-                    && window.pixels() >= division.threads() * window.per_image.output[2]
-            }
-            _ => false,
+    /// What a task copies for itself.
+    fn copies_of_task(
+        &self,
+        window: &ChannelsLastWindow,
+        division: &Division,
+        copy: PixelCopy,
+    ) -> TaskCopies {
+        let has_padding = matches!(
+            &self.filters,
+            ConvolutionFilters::Products(ProductFilters { reading: Reading::Padded, .. })
+        );
+        let copies_lines = has_padding
+            && window.has_planes()
+            && window.times_copied(BYTES_OF_LINES) <= MOST_TIMES_COPIED
+            && !self.shares_channels(window, division)
+            && window.pixels() >= division.threads() * window.per_image.output[2];
+        let is_one_tap = self.spec.kernel_shape.iter().all(|taps| *taps == 1)
+            && is_padded(&self.spec) == Some(false);
+        match copy.changes(self.bytes_of_pixel) && is_one_tap {
+            true => TaskCopies::Pixels,
+            false if copies_lines => TaskCopies::Lines,
+            false => TaskCopies::Nothing,
         }
     }
 
     /// How threads share the work.
     fn division(&self, window: &ChannelsLastWindow) -> Division {
-        let products = window.pixels().saturating_mul(self.weights(window) / E::SIZE);
+        let weights = self.weights(window) / size_of::<E::Data>();
+        let products = window.pixels().saturating_mul(weights);
         Division::of(match &self.filters {
             ConvolutionFilters::Products(_) => {
-                let read = E::READ_WEIGHT.of(self.weights(window) / E::SIZE);
-                E::PRODUCT.of(products).saturating_add(read)
+                E::PRODUCT.of(products).saturating_add(E::READ_WEIGHT.of(weights))
             }
-            ConvolutionFilters::Depthwise(_) if self.bytes_of_group() > E::SIZE => {
+            ConvolutionFilters::Depthwise(_) if self.bytes_of_group() > size_of::<E::Data>() => {
                 E::PRODUCT.of(products)
             }
             ConvolutionFilters::Depthwise(_) => cost::PRODUCT_OF_CHANNELS.of(products),
@@ -496,16 +522,19 @@ impl<E: ConvolutionElement> Convolution<E> {
             && division.threads() > 1
     }
 
-    /// Whether the pixels of a task are copied as other elements for it: each is made of one of the data, which no other is made of.
-    fn copies_rows(&self) -> bool {
-        E::ARE_OTHERS
-            && self.spec.kernel_shape.iter().all(|taps| *taps == 1)
-            && is_padded(&self.spec) == Some(false)
+    /// Whether inputs may be of this type.
+    pub fn takes(&self, dt: DatumType) -> bool {
+        let own = E::Data::datum_type();
+        let is_depthwise = matches!(self.filters, ConvolutionFilters::Depthwise(_));
+        dt == own
+            || dt == DatumType::F32 && E::ROUND.is_some()
+            || dt == BF16 && own == DatumType::F32 && is_depthwise && converts_bf16()
     }
 
-    /// How pixels become other elements.
-    fn pixel_copy(&self) -> PixelCopy<E::Data> {
-        PixelCopy { channels: self.spec.input_channels, size: E::SIZE, copy: E::copy }
+    /// How pixels of data of a type are copied, as they are multiplied.
+    fn pixel_copy(&self, dt: DatumType) -> PixelCopy {
+        let round = E::ROUND.filter(|_| dt == DatumType::F32);
+        PixelCopy { channels: self.spec.input_channels, size: size_of::<E::Data>(), round }
     }
 
     /// The bytes of a pixel that a group meets.
@@ -546,32 +575,31 @@ impl<E: ConvolutionElement> Convolution<E> {
         });
     }
 
+    /// Computes the output, whose elements have so many bytes.
     fn run(
         &self,
-        bytes: &[u8],
+        images: &Images,
         residual: Residual,
-        window: &ChannelsLastWindow,
         division: &Division,
-        copies_lines: bool,
         output: &mut [u8],
+        size: usize,
     ) -> TractResult<()> {
+        let Images { bytes, window, copies, .. } = *images;
         let (pixels, channels) = (window.pixels(), self.spec.output_channels);
-        let size = self.datum_type.size_of();
-        let stride = channels * size_of::<E::Data>();
-        let residual = |row: usize| residual.skip(row * stride);
+        let copies_lines = copies == TaskCopies::Lines;
         let (pixels_of_row, part_size) = match &self.filters {
             ConvolutionFilters::Products(filters) if self.shares_channels(window, division) => {
                 let packed = &filters.groups[0];
                 let mut buffers = Buffers::default();
-                let im2row = self.im2row(bytes, window, 0..pixels, filters, &mut buffers);
+                let im2row = self.im2row(images, 0..pixels, filters, &mut buffers);
                 let shares = [pixels, packed.panels()];
                 let shares = Shares::of_columns(division, shares, 1, 1);
                 let channels_before = |panel| packed.channels_of(0..panel).end;
                 let place = |panel| channels_before(panel) * size;
                 return shares.for_each_placed(output, channels * size, place, |share, rows| {
                     let panels = share.columns;
-                    let (residual, first_channel) = (residual(0), channels_before(panels.start));
-                    let output = OutputRows { rows, size, first_channel, residual, stride };
+                    let first_channel = channels_before(panels.start);
+                    let output = OutputRows { rows, size, first_channel, residual };
                     self.multiply(&im2row, 0, packed, panels, output);
                     Ok(())
                 });
@@ -590,20 +618,22 @@ impl<E: ConvolutionElement> Convolution<E> {
         division.fill_parts(output, pixels_of_row * of_row, part_size, |first, output| {
             let pixels = output.len() / of_row;
             let (rows, first_pixel) = (Output::matrix(output, of_row), first * pixels_of_row);
-            let (residual, first_channel) = (residual(first_pixel), 0);
-            let output = OutputRows { rows, size, first_channel, residual, stride };
+            let residual = residual.skip_rows(first_pixel);
+            let output = OutputRows { rows, size, first_channel: 0, residual };
             match &self.filters {
                 ConvolutionFilters::Products(filters) if copies_lines => {
                     let lines = first..first + pixels / pixels_of_row;
-                    self.fill_lines(bytes, window, lines, filters, output);
+                    self.fill_lines(images, lines, filters, output);
                 }
                 ConvolutionFilters::Products(filters) => {
                     let pixels = first_pixel..first_pixel + pixels;
-                    self.fill_tasks(bytes, window, pixels, filters, output);
+                    self.fill_tasks(images, pixels, filters, output);
                 }
                 ConvolutionFilters::Depthwise(kernels) => {
                     let rows = DepthwiseRows {
                         bytes,
+                        size: images.size,
+                        channels: self.spec.input_channels,
                         padding: &self.padding,
                         window,
                         first: first_pixel,
@@ -628,6 +658,27 @@ fn lines_of_parts(window: &ChannelsLastWindow, threads: usize) -> (usize, PartSi
         true => (1, PartSize::ANY),
         false => (line, PartSize { least: lines.div_ceil(4 * threads), multiple: 1 }),
     }
+}
+
+/// The data of a convolution.
+#[derive(Clone, Copy)]
+struct Images<'a> {
+    bytes: &'a [u8],
+    /// The bytes of an element.
+    size: usize,
+    window: &'a ChannelsLastWindow,
+    copy: PixelCopy,
+    copies: TaskCopies,
+}
+
+/// What a task copies of the data before it multiplies it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TaskCopies {
+    Nothing,
+    /// Pixels that become other elements: each of the output is made of one of the data, which no other is made of.
+    Pixels,
+    /// Lines, with padding around them.
+    Lines,
 }
 
 /// What a thread copies elements to.

@@ -10,27 +10,38 @@ pub(crate) struct OutputRows<'a> {
     /// The channel that each row begins with.
     pub first_channel: usize,
     pub residual: Residual<'a>,
-    /// How far rows of the residual are apart; `rows` know that of the output.
-    pub stride: usize,
 }
 
 /// What is added to sums, if something is.
 #[derive(Clone, Copy)]
 pub(crate) enum Residual<'a> {
-    /// These elements, from the first channel of all on. They are none if nothing is added.
-    Elements(&'a [u8]),
+    /// Elements of so many bytes each, from the first channel of all on, in rows that are so far apart.
+    Elements { bytes: &'a [u8], size: usize, stride: usize },
     /// What is in the output, in the place of each sum.
     Output,
 }
 
 impl<'a> Residual<'a> {
-    /// Without the first bytes.
-    pub fn skip(self, bytes: usize) -> Residual<'a> {
+    /// Where nothing is added.
+    pub const NONE: Residual<'static> = Residual::Elements { bytes: &[], size: 0, stride: 0 };
+
+    /// Without the first rows.
+    pub fn skip_rows(self, rows: usize) -> Residual<'a> {
         match self {
-            Residual::Elements(elements) => {
-                Residual::Elements(elements.get(bytes..).unwrap_or(&[]))
+            Residual::Elements { bytes, size, stride } => {
+                let bytes = bytes.get(rows * stride..).unwrap_or(&[]);
+                Residual::Elements { bytes, size, stride }
             }
             Residual::Output => Residual::Output,
+        }
+    }
+
+    /// The bytes of an element, if those of the output have so many.
+    #[inline(always)]
+    pub fn size(self, of_output: usize) -> usize {
+        match self {
+            Residual::Elements { size, .. } => size,
+            Residual::Output => of_output,
         }
     }
 }
@@ -38,26 +49,31 @@ impl<'a> Residual<'a> {
 impl<'a> OutputRows<'a> {
     /// The rows without the first ones.
     pub fn skip_rows(&mut self, rows: usize) -> OutputRows<'_> {
-        let residual = self.residual.skip(rows * self.stride);
+        let residual = self.residual.skip_rows(rows);
         OutputRows { rows: self.rows.skip_rows(rows), residual, ..*self }
     }
 
     /// The rows with so many joined as one, of so many times the channels.
     pub fn with_rows_joined(self, count: usize) -> OutputRows<'a> {
-        let (rows, stride) = (self.rows.with_rows_joined(count), self.stride * count);
-        OutputRows { rows, stride, ..self }
+        let residual = match self.residual {
+            Residual::Elements { bytes, size, stride } => {
+                Residual::Elements { bytes, size, stride: stride * count }
+            }
+            Residual::Output => Residual::Output,
+        };
+        OutputRows { rows: self.rows.with_rows_joined(count), residual, ..self }
     }
 
     /// What is added from a byte of a row on, if it is not in the output.
     #[inline(always)]
     pub fn residual(&self, row: usize, byte: usize) -> &'a [u8] {
-        let Residual::Elements(elements) = self.residual else {
+        let Residual::Elements { bytes, stride, .. } = self.residual else {
             unreachable!("codes are not written over those that are added")
         };
-        &elements[row * self.stride + byte..]
+        &bytes[row * stride + byte..]
     }
 
-    /// What is added to so many elements of some rows, from a channel on. An element that is added has as many bytes as one of the output.
+    /// What is added to so many elements of some rows, from a channel on.
     #[inline(always)]
     pub fn residuals<const R: usize>(
         &mut self,
@@ -67,10 +83,10 @@ impl<'a> OutputRows<'a> {
     ) -> [&[u8]; R] {
         let mut residuals = [&[][..]; R];
         match self.residual {
-            Residual::Elements(elements) => {
+            Residual::Elements { bytes, size, stride } => {
                 for (row, residual) in residuals.iter_mut().enumerate() {
-                    let begin = (first_row + row) * self.stride + channel * self.size;
-                    *residual = &elements[begin..][..width * self.size];
+                    let begin = (first_row + row) * stride + channel * size;
+                    *residual = &bytes[begin..][..width * size];
                 }
             }
             Residual::Output => {

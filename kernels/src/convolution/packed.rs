@@ -13,14 +13,26 @@ use super::driver::{Convolution, ConvolutionFilters, UnpackedConvolution, reach_
 use super::product::ConvolutionElement;
 use super::singles::{Singles, SinglesEpilogue};
 use super::window::output_shape;
+use crate::bf16::BF16;
 use crate::checks::expect_input_count;
 use crate::isa::{Bf16Isa, Instructions};
 use crate::memory::floats;
 
 /// A convolution in single precision, whose weights are packed for this machine. The data is `[any axes, spatial axes, channels]`, and
 /// so is the output. A second input of the shape of the output is added, if the epilogue says so.
+///
+/// All of them may be in bf16 ([`BF16`]), if the data is multiplied in that, or where channels, or narrow groups of them, are on their own
+/// and the processor has instructions for it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum PackedConvolution {
+pub(crate) struct PackedConvolution {
+    convolution: OfElements,
+    /// The type of the output.
+    output: DatumType,
+}
+
+/// A convolution, by what it multiplies.
+#[derive(Debug, Clone, PartialEq)]
+enum OfElements {
     Singles(Arc<Convolution<Singles>>),
     /// Data and weights are rounded before they are multiplied.
     #[cfg(target_arch = "x86_64")]
@@ -41,7 +53,8 @@ impl_plain_op!(
         let mut info = vec![format!("{spec:?}, group: {group}, {activation:?}")];
         info.extend(adds.then(|| "adds a residual before".to_string()));
         info.extend(slopes.as_ref().map(|_| "numbers less than 0 have slopes".to_string()));
-        info.extend(op.is_in_bf16().then(|| "factors are rounded to bf16".to_string()));
+        info.extend(op.rounds().then(|| "factors are rounded to bf16".to_string()));
+        info.extend((op.output == BF16).then(|| "the output is in bf16".to_string()));
         info
     },
     validation = |_| Validation::Rounding
@@ -103,7 +116,7 @@ impl PackedConvolution {
             let filters = ConvolutionFilters::Products(unpacked.pack(&first_sums, |_| format));
             let convolution =
                 Convolution::of_singles(spec, group, filters, bytes_of_pixel, epilogue);
-            return Ok(PackedConvolution::Bf16(Arc::new(convolution)));
+            return Ok(OfElements::Bf16(Arc::new(convolution)).into());
         }
         let _ = bf16;
         let filters = if group > 1 && are_narrow {
@@ -114,19 +127,34 @@ impl PackedConvolution {
         };
         let bytes_of_pixel = size_of::<f32>() * input_channels;
         let convolution = Convolution::of_singles(spec, group, filters, bytes_of_pixel, epilogue);
-        Ok(PackedConvolution::Singles(Arc::new(convolution)))
+        Ok(OfElements::Singles(Arc::new(convolution)).into())
     }
 
     fn description(&self) -> (&PoolSpec, usize, &SinglesEpilogue) {
-        match self {
-            PackedConvolution::Singles(it) => (&it.spec, it.group, &it.epilogue),
+        match &self.convolution {
+            OfElements::Singles(it) => (&it.spec, it.group, &it.epilogue),
             #[cfg(target_arch = "x86_64")]
-            PackedConvolution::Bf16(it) => (&it.spec, it.group, &it.epilogue),
+            OfElements::Bf16(it) => (&it.spec, it.group, &it.epilogue),
         }
     }
 
-    fn is_in_bf16(&self) -> bool {
-        !matches!(self, PackedConvolution::Singles(_))
+    /// Whether data and weights are rounded to bf16.
+    pub fn rounds(&self) -> bool {
+        !matches!(self.convolution, OfElements::Singles(_))
+    }
+
+    /// Whether inputs and the output may be in bf16.
+    pub fn takes_bf16(&self) -> bool {
+        match &self.convolution {
+            OfElements::Singles(convolution) => convolution.takes(BF16),
+            #[cfg(target_arch = "x86_64")]
+            OfElements::Bf16(convolution) => convolution.takes(BF16),
+        }
+    }
+
+    /// The same with an output in bf16, which it must [take](Self::takes_bf16).
+    pub fn with_output_in_bf16(&self) -> PackedConvolution {
+        PackedConvolution { convolution: self.convolution.clone(), output: BF16 }
     }
 
     /// How many inputs it has.
@@ -136,22 +164,34 @@ impl PackedConvolution {
 
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         expect_input_count(OPERATOR, inputs.len(), self.inputs()..=self.inputs())?;
-        match self {
-            PackedConvolution::Singles(convolution) => convolution.eval(OPERATOR, inputs),
+        match &self.convolution {
+            OfElements::Singles(convolution) => convolution.eval(OPERATOR, inputs, self.output),
             #[cfg(target_arch = "x86_64")]
-            PackedConvolution::Bf16(convolution) => convolution.eval(OPERATOR, inputs),
+            OfElements::Bf16(convolution) => convolution.eval(OPERATOR, inputs, self.output),
         }
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
         expect_input_count(OPERATOR, inputs.len(), self.inputs()..=self.inputs())?;
-        let shape = output_shape(OPERATOR, self.description().0, DatumType::F32, inputs[0])?;
-        Ok(f32::fact(shape))
+        for (number, input) in inputs.iter().enumerate() {
+            ensure!(
+                input.datum_type == DatumType::F32 || input.datum_type == BF16 && self.takes_bf16(),
+                "{OPERATOR}: input {number} is {input:?}, but must be of type F32"
+            );
+        }
+        let dt = inputs[0].datum_type;
+        Ok(self.output.fact(output_shape(OPERATOR, self.description().0, dt, inputs[0])?))
+    }
+}
+
+impl From<OfElements> for PackedConvolution {
+    fn from(convolution: OfElements) -> PackedConvolution {
+        PackedConvolution { convolution, output: DatumType::F32 }
     }
 }
 
 impl<E: ConvolutionElement<Epilogue = SinglesEpilogue>> Convolution<E> {
-    /// A convolution whose output is in single precision.
+    /// A convolution with the epilogue of numbers in single precision.
     fn of_singles(
         spec: PoolSpec,
         group: usize,
@@ -167,7 +207,6 @@ impl<E: ConvolutionElement<Epilogue = SinglesEpilogue>> Convolution<E> {
             bytes_of_pixel,
             widened_padding: vec![],
             epilogue,
-            datum_type: DatumType::F32,
         }
     }
 }

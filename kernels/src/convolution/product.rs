@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use pulp::bytemuck::{Pod, cast_slice};
+use pulp::bytemuck::Pod;
 use tract_core::internal::*;
 
 use super::output::OutputRows;
@@ -35,12 +35,10 @@ const MOST_ROWS_FOR_AMX: usize = 128;
 pub(crate) trait ConvolutionElement:
     Debug + PartialEq + Sized + Send + Sync + 'static
 {
-    /// Those of the data, and of what is added.
+    /// Those that are multiplied.
     type Data: Datum + Pod;
-    /// How many bytes a number of the data has when it is multiplied.
-    const SIZE: usize = size_of::<Self::Data>();
-    /// Whether data is copied before it is multiplied, as other elements.
-    const ARE_OTHERS: bool = false;
+    /// Rounds data in single precision to elements, if the data may be that, too.
+    const ROUND: Option<fn(&[f32], &mut [u8])> = None;
     /// Fewer rows are multiplied in vectors, also where a matrix unit multiplies others.
     const LEAST_ROWS_FOR_AMX: usize = 1;
     /// What a product of two costs.
@@ -51,18 +49,13 @@ pub(crate) trait ConvolutionElement:
     type Epilogue: Debug + PartialEq + Send + Sync;
     /// The weights of a convolution of single channels, or of narrow groups.
     type Depthwise: Debug + PartialEq + Send + Sync;
-    /// Copies numbers of the data as they are multiplied.
-    fn copy(data: &[Self::Data], places: &mut [u8]) {
-        places.copy_from_slice(cast_slice(data));
-    }
     /// Computes all tiles of a task.
     fn multiply(task: &mut GemmTask<Self>);
     /// The data of a convolution of single channels or of narrow groups, as these weights need it, if that is not how it is.
     fn arranged(
         _operator: &str,
         _kernels: &Self::Depthwise,
-        _data: &[Self::Data],
-        _channels: usize,
+        _data: &Tensor,
     ) -> TractResult<Option<Tensor>> {
         Ok(None)
     }
@@ -73,6 +66,9 @@ pub(crate) trait ConvolutionElement:
 /// Some pixels of a convolution of single channels, or of narrow groups.
 pub(crate) struct DepthwiseRows<'a, E: ConvolutionElement> {
     pub bytes: &'a [u8],
+    /// The bytes of an element of these.
+    pub size: usize,
+    pub channels: usize,
     /// What each channel has where data is padded.
     pub padding: &'a [u8],
     pub window: &'a ChannelsLastWindow,

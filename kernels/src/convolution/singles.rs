@@ -8,6 +8,7 @@ use super::output::OutputRows;
 use super::product::{
     ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, SumLanes, TilePlace,
 };
+use crate::bf16::Number;
 use crate::cost::{self, Cost};
 use crate::isa::{Instructions, Lanes, with_isa};
 use crate::product::activation::{Activation, ActivationLanes};
@@ -41,10 +42,9 @@ impl ConvolutionElement for Singles {
     fn arranged(
         operator: &str,
         kernels: &ChannelKernels,
-        data: &[f32],
-        channels: usize,
+        data: &Tensor,
     ) -> TractResult<Option<Tensor>> {
-        kernels.arranged(operator, data, channels)
+        kernels.arranged(operator, data)
     }
 
     fn depthwise(kernels: &ChannelKernels, rows: DepthwiseRows<Singles>) {
@@ -142,27 +142,18 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
             numbers[row][vector] = sums[row][vector];
         }
     }
-    // The numbers of a vector in a row of the panel.
-    let of_vector = |vector: usize| vector * N..width.min(vector * N + N);
     if epilogue.adds {
-        let mut residual: [&[f32]; R] = [&[]; R];
-        for (numbers, bytes) in
-            residual.iter_mut().zip(output.residuals::<R>(first_row, channel, width))
-        {
-            *numbers = &cast_slice(bytes)[..width];
-        }
-        for row in 0..R {
-            for vector in 0..V {
-                let residual = &residual[row][of_vector(vector)];
-                let residual = match residual.first_chunk() {
-                    Some(whole) => lanes.load(whole),
-                    None => lanes.load_part(residual),
-                };
-                numbers[row][vector] = lanes.add(numbers[row][vector], residual);
+        let size = output.residual.size(output.size);
+        let residuals = output.residuals::<R>(first_row, channel, width);
+        match size {
+            2 if const { L::ROUNDS_TO_BF16 } => {
+                add::<[u8; 2], L, N, R, V>(lanes, residuals, &mut numbers)
             }
+            _ => add::<f32, L, N, R, V>(lanes, residuals, &mut numbers),
         }
     }
     let in_registers = match epilogue.activation {
+        _ if epilogue.slopes.is_some() => false,
         Activation::Identity => true,
         Activation::Clamp { min, max } => {
             let (min, max) = (lanes.splat(min), lanes.splat(max));
@@ -186,13 +177,56 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
         }
         _ => false,
     };
+    let rest = if in_registers { None } else { Some((epilogue, channel)) };
+    let (size, rows) = (output.size, output.rows::<R>(first_row, channel, width));
+    match size {
+        2 if const { L::ROUNDS_TO_BF16 } => put::<[u8; 2], L, N, R, V>(lanes, &numbers, rest, rows),
+        _ => put::<f32, L, N, R, V>(lanes, &numbers, rest, rows),
+    }
+}
+
+/// Adds what there is for each number of some rows.
+#[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+fn add<T: Number, L: Lanes<N>, const N: usize, const R: usize, const V: usize>(
+    lanes: L,
+    residuals: [&[u8]; R],
+    numbers: &mut [[L::Floats; V]; R],
+) {
+    for row in 0..R {
+        let residual: &[T] = cast_slice(residuals[row]);
+        if let (whole, []) = residual.as_chunks()
+            && let Some(whole) = whole.first_chunk::<V>()
+        {
+            for vector in 0..V {
+                let residual = T::load(lanes, &whole[vector]);
+                numbers[row][vector] = lanes.add(numbers[row][vector], residual);
+            }
+            continue;
+        }
+        for vector in 0..V {
+            let residual = T::load_first(lanes, residual.get(vector * N..).unwrap_or(&[]));
+            numbers[row][vector] = lanes.add(numbers[row][vector], residual);
+        }
+    }
+}
+
+/// Writes some rows, with what is left of an epilogue, from a channel on.
+#[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+fn put<T: Number, L: ActivationLanes<N>, const N: usize, const R: usize, const V: usize>(
+    lanes: L,
+    numbers: &[[L::Floats; V]; R],
+    rest: Option<(&SinglesEpilogue, usize)>,
+    rows: [&mut [u8]; R],
+) {
     // Loops, as functions of arrays need not be inlined.
     let mut places = [const { None }; R];
-    for (place, row) in places.iter_mut().zip(output.rows::<R>(first_row, channel, width)) {
-        *place = Some(cast_slice_mut::<_, f32>(row));
+    for (place, row) in places.iter_mut().zip(rows) {
+        *place = Some(cast_slice_mut::<_, T>(row));
     }
-    if !in_registers {
-        // It takes so many instructions that the numbers would not stay there.
+    if let Some((epilogue, channel)) = rest {
+        // It takes so many instructions that the numbers would not stay in registers.
         let mut kept = [[[0.; N]; V]; R];
         for row in 0..R {
             for vector in 0..V {
@@ -200,40 +234,34 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
             }
         }
         for (row, places) in places.iter_mut().flatten().enumerate() {
-            let (kept, (whole, part)) = (&kept[row], places.as_chunks_mut());
-            for (vector, place) in whole.iter_mut().enumerate() {
-                let numbers = lanes.load(&kept[vector]);
-                lanes.store(place, lanes.activated(numbers, epilogue.activation));
-            }
-            if !part.is_empty() {
-                let numbers = lanes.load(&kept[whole.len()]);
-                lanes.store_part(part, lanes.activated(numbers, epilogue.activation));
-            }
-        }
-    } else if width == V * N {
-        for row in 0..R {
-            if let Some(places) = &mut places[row]
-                && let Some(places) = places.as_chunks_mut().0.first_chunk_mut::<V>()
-            {
-                for vector in 0..V {
-                    lanes.store(&mut places[vector], numbers[row][vector]);
+            for (vector, places) in places.chunks_mut(N).enumerate() {
+                let kept = &mut kept[row][vector];
+                let mut result = lanes.activated(lanes.load(kept), epilogue.activation);
+                if let Some(slopes) = &epilogue.slopes {
+                    lanes.store(kept, result);
+                    for (number, slope) in kept.iter_mut().zip(&slopes[channel + vector * N..]) {
+                        *number *= if *number < 0. { *slope } else { 1. };
+                    }
+                    result = lanes.load(kept);
                 }
+                T::store_first(lanes, places, result);
             }
         }
-    } else {
-        for row in 0..R {
-            if let Some(places) = &mut places[row] {
-                for vector in 0..V {
-                    lanes.store_part(&mut places[of_vector(vector)], numbers[row][vector]);
-                }
-            }
-        }
+        return;
     }
-    if let Some(slopes) = &epilogue.slopes {
-        for places in places.iter_mut().flatten() {
-            for (place, slope) in places.iter_mut().zip(&slopes[channel..]) {
-                *place *= if *place < 0. { *slope } else { 1. };
+    for row in 0..R {
+        let Some(places) = &mut places[row] else { continue };
+        if let (whole, []) = places.as_chunks_mut()
+            && let Some(whole) = whole.first_chunk_mut::<V>()
+        {
+            for vector in 0..V {
+                T::store(lanes, &mut whole[vector], numbers[row][vector]);
             }
+            continue;
+        }
+        for vector in 0..V {
+            let places = places.get_mut(vector * N..).unwrap_or_default();
+            T::store_first(lanes, places, numbers[row][vector]);
         }
     }
 }

@@ -7,13 +7,14 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
 use super::{ChannelsLastPool, PackedConvolution, PoolKind, SinglesEpilogue, trimmed};
+use crate::bf16::{BF16, converts_bf16};
 use crate::isa::Instructions;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::tests::with_all_instructions;
 use crate::product::activation::Activation;
 #[cfg(target_arch = "x86_64")]
-use crate::product::tests::{fractions, rounded_to_bf16};
-use crate::product::tests::{integers, with_all_vectors};
+use crate::product::tests::fractions;
+use crate::product::tests::{integers, rounded, rounded_to_bf16, widened, with_all_vectors};
 
 #[derive(Debug, Clone)]
 struct Axis {
@@ -121,6 +122,46 @@ fn on_threads(_function: impl Fn()) {
     }
 }
 
+/// Which tensors of a convolution are in bf16: its data, what is added, and its output.
+#[derive(Debug, Clone, Copy)]
+struct Types([bool; 3]);
+
+impl Types {
+    /// None of them, and these, as far as they may be.
+    fn of(op: &PackedConvolution, types: [bool; 3]) -> [Types; 2] {
+        [Types([false; 3]), Types(types.map(|is_in_bf16| is_in_bf16 && op.takes_bf16()))]
+    }
+
+    fn changed(self, op: &PackedConvolution) -> PackedConvolution {
+        if self.0[2] { op.with_output_in_bf16() } else { op.clone() }
+    }
+
+    /// Integers of this size are the same in bf16.
+    fn inputs<'a>(self, inputs: impl Iterator<Item = &'a Tensor>) -> TVec<TValue> {
+        let of_type = |(input, is_in_bf16): (&Tensor, bool)| match is_in_bf16 {
+            true => rounded(input).into(),
+            false => input.clone().into(),
+        };
+        inputs.zip(self.0).map(of_type).collect()
+    }
+
+    fn check(self, found: &Tensor, expected: &Tensor, is_exact: bool) {
+        if !self.0[2] {
+            let how = if is_exact { Approximation::Exact } else { Approximation::Close };
+            return found.close_enough(expected, how).unwrap();
+        }
+        assert_eq!((found.datum_type(), found.shape()), (BF16, expected.shape()));
+        let found = widened(found);
+        let tensors = [&found, expected].map(|it| it.try_as_plain_ram().unwrap());
+        let [found, expected] = [0, 1].map(|it| tensors[it].as_slice::<f32>().unwrap());
+        for (found, expected) in found.iter().zip(expected) {
+            let error = if is_exact { 0. } else { 0.01 * expected.abs() + 1e-5 };
+            let expected = rounded_to_bf16(*expected);
+            assert!((found - expected).abs() <= error, "{found} for {expected}, {self:?}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(Config { cases: 192, failure_persistence: None, ..Config::default() })]
 
@@ -146,6 +187,7 @@ proptest! {
         ],
         has_slopes in any::<bool>(),
         adds in any::<bool>(),
+        types in any::<[bool; 3]>(),
     ) {
         let (output, windows) = windows(&axes);
         let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
@@ -208,14 +250,14 @@ proptest! {
                     for bf16 in [None, Instructions::detect().bf16()] {
                         let (spec, epilogue) = (spec.clone(), epilogue.clone());
                         let op = PackedConvolution::new(spec, group, weights, &bias, epilogue, bf16).unwrap();
-                        let inputs = [data, residual].into_iter().take(if adds { 2 } else { 1 });
-                        let inputs: TVec<TValue> = inputs.map(|input| input.clone().into()).collect();
-                        // A residual that somebody else has stays as it is, another one may become the output.
-                        for inputs in [inputs.clone(), inputs] {
-                            let found = op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0);
-                            match is_exact {
-                                true => assert_eq!(*found, *expected),
-                                false => found.close_enough(expected, Approximation::Close).unwrap(),
+                        for types in Types::of(&op, types) {
+                            let op = types.changed(&op);
+                            let inputs = [data, residual].into_iter().take(if adds { 2 } else { 1 });
+                            let inputs: TVec<TValue> = types.inputs(inputs);
+                            // A residual that somebody else has stays as it is, another one may become the output.
+                            for inputs in [inputs.clone(), inputs] {
+                                let found = op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0);
+                                types.check(&found, expected, is_exact);
                             }
                         }
                     }
@@ -255,12 +297,24 @@ proptest! {
             let data = Tensor::from_shape(&shape(&[batch, channels], &sizes), &data).unwrap();
             let expected = Tensor::from_shape(&shape(&[batch, channels], &output), &expected).unwrap();
             let [data, expected] = [data, expected].map(|tensor| channels_last(&tensor).unwrap());
+            // In bf16, the least of all finite numbers is another one.
+            let mut of_finite = expected.clone();
+            for number in of_finite.try_as_plain_ram_mut().unwrap().as_slice_mut::<f32>().unwrap() {
+                if *number == f32::MIN {
+                    *number = -f32::from_bits(0x7f7f_0000);
+                }
+            }
             let check = || {
                 let op = ChannelsLastPool::new(spec(&axes, channels, channels), kind);
-                let found = run(&op, &[&data]).unwrap();
                 let exactly = matches!(kind, PoolKind::Max | PoolKind::Sum);
                 let how = if exactly { Approximation::Exact } else { Approximation::Approximate };
-                found.close_enough(&expected, how).unwrap();
+                let of_types = [(&data, &expected), (&rounded(&data), &of_finite)];
+                for (data, expected) in of_types.iter().take(if converts_bf16() { 2 } else { 1 }) {
+                    run(&op, &[data]).unwrap().close_enough(expected, how).unwrap();
+                    let Some(op) = op.with_output_in_bf16() else { continue };
+                    let found = run(&op, &[data]).unwrap();
+                    Types([false, false, true]).check(&found, &of_finite, true);
+                }
             };
             with_all_vectors(check);
             on_threads(check);
@@ -346,7 +400,7 @@ fn rounded_factors() -> TractResult<()> {
             let (spec, epilogue) = (spec.clone(), SinglesEpilogue::default());
             let bf16 = instructions.bf16();
             let op = PackedConvolution::new(spec, 1, &of_weights, &bias, epilogue, bf16).unwrap();
-            let is_rounded = matches!(op, PackedConvolution::Bf16(_));
+            let is_rounded = op.rounds();
             assert_eq!(is_rounded, instructions.has_amx(), "{instructions:?}");
             let factor =
                 |number: f32| f64::from(if is_rounded { rounded_to_bf16(number) } else { number });

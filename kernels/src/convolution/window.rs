@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pulp::bytemuck::Pod;
+use pulp::bytemuck::cast_slice;
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
@@ -71,43 +71,75 @@ pub(crate) fn one_pixel<D: Clone>(shape: &[D], one: D) -> TVec<D> {
     shape
 }
 
-/// How pixels of so many numbers are copied.
-pub(crate) struct PixelCopy<T> {
+/// How pixels of so many numbers are copied, as they are multiplied.
+#[derive(Clone, Copy)]
+pub(crate) struct PixelCopy {
     pub channels: usize,
     /// The bytes of a number as it is multiplied.
     pub size: usize,
-    /// Copies numbers as they are multiplied.
-    pub copy: fn(&[T], &mut [u8]),
+    /// What rounds the data, which is in single precision then.
+    pub round: Option<fn(&[f32], &mut [u8])>,
 }
 
 /// The rows of a block of a matrix unit: behind what is copied there is room for so many, so that no block needs copies of its own.
 pub(super) const ROWS_OF_BLOCK: usize = 32;
 
-impl<T: Pod> PixelCopy<T> {
+impl PixelCopy {
+    /// The bytes of a number of the data.
+    fn size_of_data(&self) -> usize {
+        if self.round.is_some() { size_of::<f32>() } else { self.size }
+    }
+
+    /// The bytes of a pixel of the data.
+    pub fn pixel_of_data(&self) -> usize {
+        self.channels * self.size_of_data()
+    }
+
+    /// Whether what is copied differs from the data, if a pixel has so many bytes then.
+    pub fn changes(&self, of_pixel: usize) -> bool {
+        self.round.is_some() || self.channels * self.size != of_pixel
+    }
+
+    fn copy_numbers(&self, numbers: &[u8], places: &mut [u8]) {
+        match self.round {
+            Some(round) => round(cast_slice(numbers), places),
+            None => places.copy_from_slice(numbers),
+        }
+    }
+
     /// Copies pixels to places of so many bytes each. What these have more is 0.
-    pub fn copy(&self, data: &[T], of_pixel: usize, places: &mut [u8]) {
+    pub fn copy(&self, data: &[u8], of_pixel: usize, places: &mut [u8]) {
         if self.channels * self.size == of_pixel {
-            return (self.copy)(data, places);
+            return self.copy_numbers(data, places);
         }
         // Some pixels at a time: one may have few numbers.
         let numbers = of_pixel / self.size;
-        let at_once = (NUMBERS_AT_ONCE / numbers).max(1);
-        let mut filled = vec![T::zeroed(); at_once * numbers];
-        let some = data.chunks(at_once * self.channels);
+        let (at_once, filled_pixel) =
+            ((NUMBERS_AT_ONCE / numbers).max(1), numbers * self.size_of_data());
+        let mut filled = Scratch::of_bytes(at_once * filled_pixel);
+        let filled = &mut filled.bytes_mut()[..at_once * filled_pixel];
+        filled.fill(0);
+        let some = data.chunks(at_once * self.pixel_of_data());
         for (pixels, places) in some.zip(places.chunks_mut(at_once * of_pixel)) {
-            let pixels = pixels.chunks_exact(self.channels);
-            for (pixel, place) in pixels.zip(filled.chunks_exact_mut(numbers)) {
-                match *pixel {
+            let pixels = pixels.chunks_exact(self.pixel_of_data());
+            for (pixel, place) in pixels.zip(filled.chunks_exact_mut(filled_pixel)) {
+                match pixel.len() {
                     // Without a call for each.
-                    [one] => place[0] = one,
-                    [one, two, three] => place[..3].copy_from_slice(&[one, two, three]),
-                    _ => place[..self.channels].copy_from_slice(pixel),
+                    ONE => place[..ONE].copy_from_slice(&pixel[..ONE]),
+                    RGB => place[..RGB].copy_from_slice(&pixel[..RGB]),
+                    _ => place[..pixel.len()].copy_from_slice(pixel),
                 }
             }
-            (self.copy)(&filled[..places.len() / self.size], places);
+            self.copy_numbers(&filled[..places.len() / of_pixel * filled_pixel], places);
         }
     }
 }
+
+/// The bytes of a number in single precision.
+const ONE: usize = size_of::<f32>();
+
+/// Those of three.
+const RGB: usize = 3 * ONE;
 
 /// How many numbers of pixels that are filled up are copied at once.
 const NUMBERS_AT_ONCE: usize = 1024;
@@ -153,11 +185,6 @@ impl ChannelsLastWindow {
         self.images * self.per_image.pixels()
     }
 
-    /// The elements of a pixel, of this type.
-    pub fn channels<T>(&self) -> usize {
-        self.of_pixel / size_of::<T>()
-    }
-
     /// How many elements of the kernel meet data, for a pixel of the output.
     pub fn elements_met(&self, pixel: usize) -> usize {
         let (mut rest, mut count) = (pixel, 1);
@@ -199,11 +226,11 @@ impl ChannelsLastWindow {
     }
 
     /// Copies images, with padding around them if that is asked for.
-    pub fn copied<T: Pod + Sync>(
+    pub fn copied(
         &mut self,
         operator: &str,
-        data: &[T],
-        pixels: PixelCopy<T>,
+        data: &[u8],
+        pixels: PixelCopy,
         is_padded: bool,
         zero: u8,
     ) -> TractResult<Tensor> {
@@ -247,11 +274,11 @@ impl ChannelsLastWindow {
     }
 
     /// Copies a line of the images, with so many pixels of padding before it, and the rest behind it.
-    fn copy_line<T: Pod>(
+    fn copy_line(
         &self,
         line: usize,
-        data: &[T],
-        pixels: &PixelCopy<T>,
+        data: &[u8],
+        pixels: &PixelCopy,
         before: usize,
         zero: u8,
         places: &mut [u8],
@@ -260,7 +287,7 @@ impl ChannelsLastWindow {
         let (left, rest) = places.split_at_mut(before * self.of_pixel);
         let (taken, right) = rest.split_at_mut(width * self.of_pixel);
         left.fill(zero);
-        let of_line = width * pixels.channels;
+        let of_line = width * pixels.pixel_of_data();
         pixels.copy(&data[line * of_line..][..of_line], self.of_pixel, taken);
         right.fill(zero);
     }
@@ -298,12 +325,12 @@ impl ChannelsLastWindow {
 
     /// Copies what some lines of the output of an image are made of, with padding around it. The result is how the window moves over that:
     /// the taps of a row of the kernel become one.
-    pub fn copied_lines<T: Pod>(
+    pub fn copied_lines(
         &self,
         line: usize,
         count: usize,
-        data: &[T],
-        pixels: PixelCopy<T>,
+        data: &[u8],
+        pixels: PixelCopy,
         zero: u8,
         copied: &mut Scratch,
     ) -> ChannelsLastWindow {

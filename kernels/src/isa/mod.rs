@@ -304,6 +304,8 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     const LIMITS_BYTES: bool;
     /// Whether [`Lanes::repeat`] and [`Lanes::permute`] are an instruction each.
     const REPEATS: bool = false;
+    /// Whether [`Lanes::to_bf16`] is an instruction. So there is code for tensors in bf16 where it is worth it.
+    const ROUNDS_TO_BF16: bool = false;
     fn splat(self, number: f32) -> Self::Floats;
     fn load(self, numbers: &[f32; N]) -> Self::Floats;
     /// The numbers again and again. `K` divides `N`.
@@ -366,6 +368,13 @@ pub(crate) trait Lanes<const N: usize>: Isa {
     }
     fn of_f16(self, bytes: &[[u8; 2]; N]) -> Self::Floats;
     fn of_bf16(self, bytes: &[[u8; 2]; N]) -> Self::Floats;
+    /// The numbers in bf16, as [`Bf16Pairs`] rounds them.
+    #[inline(always)]
+    fn to_bf16(self, numbers: Self::Floats) -> [[u8; 2]; N] {
+        let mut all = [0.; N];
+        self.store(&mut all, numbers);
+        all.map(|number| portable::to_bf16(number).to_le_bytes())
+    }
     /// The words as signed integers.
     fn i32_of_words(self, words: Self::Words) -> Self::Floats;
     fn f32_of_words(self, words: Self::Words) -> Self::Floats;

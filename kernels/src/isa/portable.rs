@@ -108,15 +108,19 @@ impl Bf16Pairs for Portable {
 
 /// Two numbers in a word.
 fn bf16_pair(numbers: [f32; 2]) -> u32 {
-    let [first, second] = numbers.map(|number| {
-        let bits = number.to_bits();
-        match number {
-            _ if number.is_nan() => bits >> 16 | 0x40,
-            _ if number.is_subnormal() => bits >> 16 & 0x8000,
-            _ => (bits + 0x7fff + (bits >> 16 & 1)) >> 16,
-        }
-    });
+    let [first, second] = numbers.map(|number| u32::from(to_bf16(number)));
     first | second << 16
+}
+
+/// The nearest number in bf16, halves to even ones.
+pub(super) fn to_bf16(number: f32) -> u16 {
+    let bits = number.to_bits();
+    let rounded = match number {
+        _ if number.is_nan() => bits >> 16 | 0x40,
+        _ if number.is_subnormal() => bits >> 16 & 0x8000,
+        _ => (bits + 0x7fff + (bits >> 16 & 1)) >> 16,
+    };
+    rounded as u16
 }
 
 /// A code of so many bits of a word.

@@ -172,6 +172,8 @@ impl OnLanes for AllFunctions<'_> {
         };
         found.push(("of_f16", of_halves(&|it| lanes.of_f16(it))));
         found.push(("of_bf16", of_halves(&|it| lanes.of_bf16(it))));
+        let rounded = numbers.iter().flat_map(|it| lanes.to_bf16(lanes.load(it)));
+        found.push(("to_bf16", rounded.map(|it| u32::from(u16::from_le_bytes(it))).collect()));
         let words = words.as_chunks::<N>().0;
         let mut of_words = |name, function: &dyn Fn(L::Words) -> Vec<L::Floats>| {
             let vectors: Vec<Vec<L::Floats>> =

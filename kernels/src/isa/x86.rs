@@ -110,6 +110,12 @@ impl<const VNNI: bool> Avx512<VNNI> {
 }
 
 impl Avx512Bf16 {
+    /// The same instructions for pulp.
+    #[inline(always)]
+    pub fn pulp(self) -> V4 {
+        self.0.pulp()
+    }
+
     #[inline(always)]
     pub fn avx512_vnni(self) -> Avx512Vnni {
         self.0
@@ -171,6 +177,13 @@ isa!(Avx512<false>, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq");
 isa!(Avx512Vnni, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni");
 isa!(Avx512Bf16, "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx512bf16");
 
+/// That there is a function.
+macro_rules! rounds_to_bf16 {
+    ($function:ident) => {
+        true
+    };
+}
+
 /// Implements [`Lanes`].
 macro_rules! lanes {
     ([$($generic:tt)*] $name:ty, $lanes:literal, $numbers:ty, $words:ty,
@@ -180,7 +193,7 @@ macro_rules! lanes {
         widen_i8: $widen_i8:ident, widen_u8: $widen_u8:ident, widen_u16: $widen_u16:ident, floats: $floats:ident,
         of_f16: $of_f16:ident, cast: $cast:ident, and: $and:ident, set: $set:ident, shift_left: $shift_left:ident,
         shift_right: $shift_right:ident, shift_signed: $shift_signed:ident, lower_halves: $lower_halves:ident,
-        of_nibble: $of_nibble:ident, repeat: $repeat:ident, permute: $permute:expr, sum: $sum:expr, transpose: $transpose:ident, min: $min:ident,
+        of_nibble: $of_nibble:ident, $(to_bf16: $to_bf16:ident,)? repeat: $repeat:ident, permute: $permute:expr, sum: $sum:expr, transpose: $transpose:ident, min: $min:ident,
         max: $max:ident, integers: $integers:ident, put_bytes: $put_bytes:ident) => {
         impl<$($generic)*> Lanes<$lanes> for $name
         where
@@ -191,6 +204,7 @@ macro_rules! lanes {
 
             const LIMITS_BYTES: bool = true;
             const REPEATS: bool = true;
+            $(const ROUNDS_TO_BF16: bool = rounds_to_bf16!($to_bf16);)?
 
             intrinsics! {
                 splat(number: f32) -> $numbers = $splat(number);
@@ -232,6 +246,9 @@ macro_rules! lanes {
                 of_bf16(bytes: &[[u8; 2]; $lanes]) -> $numbers = {
                     $cast($shift_left::<16>($widen_u16($load_half(bytes.as_ptr().cast()))))
                 };
+                $(to_bf16(numbers: $numbers) -> [[u8; 2]; $lanes] = {
+                    std::mem::transmute($to_bf16(numbers))
+                };)?
                 i32_of_words(words: $words) -> $numbers = $floats(words);
                 f32_of_words(words: $words) -> $numbers = $cast(words);
                 f16_of_words(words: $words) -> [$numbers; 2] = {
@@ -376,6 +393,13 @@ fn of_nibble_512<const SIGNED: bool, const ABOVE: i32, const BELOW: u32>(words: 
     _mm512_permutexvar_ps(_mm512_srli_epi32::<BELOW>(words), numbers)
 }
 
+/// Numbers in bf16, by the instruction for it.
+#[target_feature(enable = "avx512bf16")]
+#[inline]
+fn to_bf16_512(numbers: __m512) -> __m256bh {
+    _mm512_cvtneps_pbh(numbers)
+}
+
 lanes!([const VNNI: bool] Avx256<VNNI>, 8, __m256, __m256i,
     splat: _mm256_set1_ps, load: _mm256_loadu_ps, store: _mm256_storeu_ps, load_part: load_part_256, store_part: store_part_256,
     add: _mm256_add_ps, sub: _mm256_sub_ps,
@@ -392,17 +416,26 @@ lanes!([const VNNI: bool] Avx256<VNNI>, 8, __m256, __m256i,
     },
     transpose: transpose_8, min: _mm256_min_ps, max: _mm256_max_ps, integers: _mm256_cvtps_epi32, put_bytes: put_bytes_256);
 
-lanes!([const VNNI: bool] Avx512<VNNI>, 16, __m512, __m512i,
-    splat: _mm512_set1_ps, load: _mm512_loadu_ps, store: _mm512_storeu_ps, load_part: load_part_512, store_part: store_part_512,
-    add: _mm512_add_ps, sub: _mm512_sub_ps,
-    mul: _mm512_mul_ps, fmadd: _mm512_fmadd_ps, load_bytes: _mm_loadu_si128, load_half: _mm256_loadu_si256,
-    load_words: _mm512_loadu_si512, store_words: _mm512_storeu_si512, widen_i8: _mm512_cvtepi8_epi32, widen_u8: _mm512_cvtepu8_epi32,
-    widen_u16: _mm512_cvtepu16_epi32, floats: _mm512_cvtepi32_ps, of_f16: _mm512_cvtph_ps, cast: _mm512_castsi512_ps,
-    and: _mm512_and_si512, set: _mm512_set1_epi32, shift_left: _mm512_slli_epi32, shift_right: _mm512_srli_epi32,
-    shift_signed: _mm512_srai_epi32, lower_halves: _mm512_cvtepi32_epi16, of_nibble: of_nibble_512,
-    repeat: repeat_512, permute: |numbers, places| _mm512_permutexvar_ps(places, numbers),
-    sum: |numbers| _mm512_reduce_add_ps(numbers),
-    transpose: transpose_16, min: _mm512_min_ps, max: _mm512_max_ps, integers: _mm512_cvtps_epi32, put_bytes: put_bytes_512);
+/// [`lanes`] of 512 bits.
+macro_rules! lanes_512 {
+    ([$($generic:tt)*] $name:ty $(, to_bf16: $to_bf16:ident,)?) => {
+        lanes!([$($generic)*] $name, 16, __m512, __m512i,
+            splat: _mm512_set1_ps, load: _mm512_loadu_ps, store: _mm512_storeu_ps, load_part: load_part_512, store_part: store_part_512,
+            add: _mm512_add_ps, sub: _mm512_sub_ps,
+            mul: _mm512_mul_ps, fmadd: _mm512_fmadd_ps, load_bytes: _mm_loadu_si128, load_half: _mm256_loadu_si256,
+            load_words: _mm512_loadu_si512, store_words: _mm512_storeu_si512, widen_i8: _mm512_cvtepi8_epi32, widen_u8: _mm512_cvtepu8_epi32,
+            widen_u16: _mm512_cvtepu16_epi32, floats: _mm512_cvtepi32_ps, of_f16: _mm512_cvtph_ps, cast: _mm512_castsi512_ps,
+            and: _mm512_and_si512, set: _mm512_set1_epi32, shift_left: _mm512_slli_epi32, shift_right: _mm512_srli_epi32,
+            shift_signed: _mm512_srai_epi32, lower_halves: _mm512_cvtepi32_epi16, of_nibble: of_nibble_512,
+            $(to_bf16: $to_bf16,)? repeat: repeat_512, permute: |numbers, places| _mm512_permutexvar_ps(places, numbers),
+            sum: |numbers| _mm512_reduce_add_ps(numbers),
+            transpose: transpose_16, min: _mm512_min_ps, max: _mm512_max_ps, integers: _mm512_cvtps_epi32, put_bytes: put_bytes_512);
+    };
+}
+
+lanes_512!([const VNNI: bool] Avx512<VNNI>);
+
+lanes_512!([] Avx512Bf16, to_bf16: to_bf16_512,);
 
 /// Two vectors at a time.
 #[target_feature(enable = "avx2")]

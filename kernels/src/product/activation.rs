@@ -17,7 +17,7 @@ use super::kernel::{load, store};
 #[cfg(target_arch = "aarch64")]
 use crate::isa::NeonPairs;
 #[cfg(target_arch = "x86_64")]
-use crate::isa::{Avx256, Avx512};
+use crate::isa::{Avx256, Avx512, Avx512Bf16};
 use crate::isa::{Lanes, Portable, max_or_second, min_or_second};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::isa::{Simd128, both};
@@ -208,10 +208,10 @@ impl ActivationLanes<8> for Portable {
 /// Vectors that pulp has, too.
 #[cfg(target_arch = "x86_64")]
 macro_rules! impl_activation_lanes {
-    ($lanes:ident, $count:literal, $vector:ident) => {
-        impl<const VNNI: bool> ActivationLanes<$count> for $lanes<VNNI>
+    ([$($generic:tt)*] $lanes:ty, $count:literal, $vector:ident) => {
+        impl<$($generic)*> ActivationLanes<$count> for $lanes
         where
-            $lanes<VNNI>: Lanes<$count, Floats = std::arch::x86_64::$vector>,
+            $lanes: Lanes<$count, Floats = std::arch::x86_64::$vector>,
         {
             #[inline(always)]
             fn activated(self, x: Self::Floats, activation: Activation) -> Self::Floats {
@@ -222,9 +222,11 @@ macro_rules! impl_activation_lanes {
 }
 
 #[cfg(target_arch = "x86_64")]
-impl_activation_lanes!(Avx256, 8, __m256);
+impl_activation_lanes!([const VNNI: bool] Avx256<VNNI>, 8, __m256);
 #[cfg(target_arch = "x86_64")]
-impl_activation_lanes!(Avx512, 16, __m512);
+impl_activation_lanes!([const VNNI: bool] Avx512<VNNI>, 16, __m512);
+#[cfg(target_arch = "x86_64")]
+impl_activation_lanes!([] Avx512Bf16, 16, __m512);
 
 /// Each vector is a pair.
 #[cfg(target_arch = "aarch64")]

@@ -1,10 +1,12 @@
 use pulp::{Simd, WithSimd};
+use tract_core::internal::*;
 
 use super::activation::{Activation, exp};
 use super::{
     Addend, Bf16Pair, Element, GemmBlock, OperandA, OperandB, Output, PackedB, PackedGemm, Tile,
     Vectors,
 };
+use crate::bf16::BF16;
 use crate::isa::tests::with_all_instructions;
 use crate::memory::{Aligned, Scratch};
 
@@ -170,6 +172,25 @@ pub fn rounded_to_bf16(number: f32) -> f32 {
         () if bits & 0xffff > 0x8000 || below & 0x1_0000 != 0 => f32::from_bits(above),
         () => f32::from_bits(below),
     }
+}
+
+/// Numbers, as a tensor in bf16.
+pub fn rounded(tensor: &Tensor) -> Tensor {
+    let tensor = tensor.try_as_plain_ram().unwrap();
+    let numbers = tensor.as_slice::<f32>().unwrap().iter();
+    let bits: Vec<u16> = numbers.map(|it| (rounded_to_bf16(*it).to_bits() >> 16) as u16).collect();
+    Tensor::from_shape(tensor.shape(), &bits).unwrap()
+}
+
+/// The numbers of a tensor, which may be in bf16.
+pub fn widened(tensor: &Tensor) -> Tensor {
+    if tensor.datum_type() != BF16 {
+        return tensor.clone();
+    }
+    let tensor = tensor.try_as_plain_ram().unwrap();
+    let bits = tensor.as_slice::<u16>().unwrap().iter();
+    let numbers: Vec<f32> = bits.map(|it| f32::from_bits(u32::from(*it) << 16)).collect();
+    Tensor::from_shape(tensor.shape(), &numbers).unwrap()
 }
 
 /// Numbers of many sizes, of which few are as they are in bf16.

@@ -47,6 +47,7 @@ pub(crate) struct LayerDescription {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QuantizedConvolution {
     convolution: Arc<Convolution<Codes>>,
+    output: DatumType,
     text: String,
 }
 
@@ -177,10 +178,10 @@ impl QuantizedConvolution {
             widened_padding: widened_zeros.collect(),
             padding: zeros,
             epilogue,
-            datum_type: if last.is_some() { DatumType::U8 } else { DatumType::F32 },
         };
+        let output = if last.is_some() { DatumType::U8 } else { DatumType::F32 };
         let text = format!("{spec:?}, group: {group}, {activation:?}, {plus}{text}");
-        Ok(Ok(QuantizedConvolution { convolution: convolution.into(), text }))
+        Ok(Ok(QuantizedConvolution { convolution: convolution.into(), output, text }))
     }
 
     /// How many inputs it has.
@@ -200,7 +201,7 @@ impl_plain_op!(
 impl QuantizedConvolution {
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
         expect_input_count("QuantizedConvolution", inputs.len(), self.inputs())?;
-        self.convolution.eval("QuantizedConvolution", inputs)
+        self.convolution.eval("QuantizedConvolution", inputs, self.output)
     }
 
     fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TypedFact> {
@@ -213,6 +214,6 @@ impl QuantizedConvolution {
         }
         let shape =
             output_shape("QuantizedConvolution", &self.convolution.spec, DatumType::U8, inputs[0])?;
-        Ok(self.convolution.datum_type.fact(shape))
+        Ok(self.output.fact(shape))
     }
 }

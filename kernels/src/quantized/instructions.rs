@@ -12,7 +12,7 @@ use crate::convolution::{StridedLines, TileElement, amx};
 use crate::cost::{self, Cost};
 use crate::isa::Instructions;
 #[cfg(target_arch = "x86_64")]
-use crate::isa::{Avx512Vnni, TileFactors};
+use crate::isa::{Amx, Avx512Vnni, TileFactors};
 
 /// The steps of a tile of AMX.
 const STEPS_OF_AMX: usize = 16;
@@ -67,6 +67,12 @@ impl ConvolutionElement for Codes {
 #[cfg(target_arch = "x86_64")]
 impl TileElement for Codes {
     const FACTORS: TileFactors = TileFactors::Codes;
+
+    type Lanes = Avx512Vnni;
+
+    fn lanes(isa: Amx) -> Avx512Vnni {
+        isa.avx512_vnni()
+    }
 
     fn multiply_row(
         lanes: Avx512Vnni,

@@ -63,7 +63,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
     if let [ElementwiseStep::Unary(Unary::Other(_), _)] = &steps[..] {
         return Ok(None);
     }
-    let op = Elementwise { inputs: inputs.len(), steps };
+    let op = Elementwise { inputs: inputs.len(), steps, output: DatumType::F32 };
     let nodes = together.iter().map(|(node, _)| node.id);
     Ok(Some(replace_all(model, nodes, node, op, &inputs)?.into()))
 }

@@ -23,6 +23,7 @@ mod quantized;
 mod reduction;
 mod resize;
 mod rotary;
+mod rounded;
 mod rule;
 mod softmax;
 #[cfg(test)]
@@ -114,14 +115,15 @@ pub struct KernelsConfig {
     ///
     /// OpenVINO rounds them by default (`KV_CACHE_PRECISION`). They then take a quarter of the memory, and the result is another one.
     pub kv_cache_precision: CachePrecision,
-    /// What the factors of products in single precision may be rounded to.
+    /// What the factors of products in single precision may be rounded to, and tensors between convolutions.
     ///
     /// OpenVINO rounds them by default, to [`Bf16`](InferencePrecision::Bf16) (`INFERENCE_PRECISION_HINT`).
     pub inference_precision: InferencePrecision,
 }
 
 /// What the factors of products in single precision are rounded to: of matmuls and fully connected layers, in attention, and with AMX of
-/// convolutions without groups. Sums, and what is between the products, stay in single precision.
+/// convolutions without groups. With AMX, tensors that convolutions give each other are rounded, too. Sums, and all else between the
+/// products, stay in single precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InferencePrecision {
@@ -133,7 +135,8 @@ pub enum InferencePrecision {
     /// one of Intel's without AMX, which multiplies such pairs more slowly than numbers in single precision.
     ///
     /// In such a product, numbers below the normal ones of single precision (2⁻¹²⁶) are 0, and factors within 2⁻⁹ of its largest number
-    /// become infinite. Up to six rows of data that meet compressed weights are not rounded, nor are up to eight queries.
+    /// become infinite, and so do
+    /// such numbers of tensors. Up to six rows of data that meet compressed weights are not rounded, nor are up to eight queries.
     Bf16,
 }
 
@@ -158,7 +161,8 @@ impl KernelsTransform {
         let mut transform = KernelsTransform::default();
         for name in &config.without {
             let rules = transform.rules.iter().map(|rule| rule.name);
-            let names: Vec<&str> = [half::NAME, quantized::NAME].into_iter().chain(rules).collect();
+            let names: Vec<&str> =
+                [half::NAME, quantized::NAME, rounded::NAME].into_iter().chain(rules).collect();
             ensure!(
                 names.contains(&name.as_str()),
                 "there is no rule {name:?}, but {}",
@@ -198,6 +202,9 @@ impl KernelsTransform {
         declutter_without(&[LEFT_OUT]).optimize(model)?;
         self.apply(&session, Phase::Decluttered, model)?;
         self.apply(&session, Phase::Rest, model)?;
+        if is_part(rounded::NAME) {
+            rounded::translate(&session, model)?;
+        }
         Ok(session.into_decisions())
     }
 

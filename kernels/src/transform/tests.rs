@@ -16,6 +16,7 @@ use tract_core::transform::{get_transform, get_transform_with_params};
 
 use super::found::dims;
 use super::*;
+use crate::bf16::BF16;
 use crate::isa::tests::with_all_instructions;
 use crate::{DequantizedConst, WithKernels};
 
@@ -279,10 +280,9 @@ fn numbers_for_channels() -> TractResult<()> {
     Ok(())
 }
 
-/// Between convolutions the channels stay last: in a residual, which the convolution before it adds, a sum that none adds, a
-/// concatenation, a shuffle of the channels, and a product with a number for each channel that is computed.
-#[test]
-fn regions_have_the_channels_last() -> TractResult<()> {
+/// Convolutions, with a residual, which the convolution before it adds, a sum that none adds, a concatenation, a shuffle of the channels,
+/// and a product with a number for each channel that is computed.
+fn network() -> TractResult<TypedModel> {
     let mut model = TypedModel::default();
     let shape = tvec![1, 8, 6, 7];
     let data = model.add_source("data", f32::fact(&shape))?;
@@ -314,13 +314,53 @@ fn regions_have_the_channels_last() -> TractResult<()> {
     let scaled = model.wire_node("scaled", mul(), &[shuffled, sums])?[0];
     let last = convolution(&mut model, "last", scaled)?;
     model.select_output_outlets(&[last])?;
+    Ok(model)
+}
+
+/// Between convolutions the channels stay last.
+#[test]
+fn regions_have_the_channels_last() -> TractResult<()> {
     // Large numbers are rounded.
-    let found = transformed_within(&model, Approximation::VeryApproximate)?;
+    let found = transformed_within(&network()?, Approximation::VeryApproximate)?;
     let is_move = |name: &&String| name.starts_with("Move") || **name == "Transposition";
     // The shuffle has one of its own.
     assert_eq!(found.iter().filter(is_move).count(), 3, "{found:?}");
     let sums = found.iter().filter(|name| **name == "Elementwise").count();
     assert_eq!(sums, 2, "the residual is added by its convolution: {found:?}");
+    Ok(())
+}
+
+/// What convolutions read that round it is written in bf16, by other convolutions and by functions of elements, with tiles alone.
+#[test]
+fn tensors_between_convolutions_are_in_bf16() -> TractResult<()> {
+    let model = network()?;
+    let inputs = inputs_of(&model)?;
+    let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+    with_all_instructions(|instructions| {
+        let config = r#"{"inference_precision": "bf16"}"#;
+        let transform = KernelsTransform::new(serde_json::from_str(config).unwrap()).unwrap();
+        let mut model = model.clone();
+        transform.transform(&mut model).unwrap();
+        for model in [model.clone(), model.into_optimized().unwrap()] {
+            let are_in_bf16 = model
+                .nodes()
+                .iter()
+                .filter(|node| node.outputs.iter().any(|output| output.fact.datum_type == BF16));
+            let names: Vec<String> = are_in_bf16.map(|it| it.op.name().to_string()).collect();
+            let count = |name: &str| names.iter().filter(|it| *it == name).count();
+            let found = ["PackedConvolution", "Elementwise", "Concatenation"].map(count);
+            let expected_count = if instructions.has_amx() { [2, 2, 1] } else { [0; 3] };
+            assert_eq!(found, expected_count, "{names:?}, {instructions:?}");
+            assert_eq!(model.output_fact(0).unwrap().datum_type, DatumType::F32);
+            let found = model.into_runnable().unwrap().run(inputs.clone()).unwrap();
+            let tensors = [&found[0], &expected[0]].map(|it| it.try_as_plain_ram().unwrap());
+            let [found, expected] = [0, 1].map(|it| tensors[it].as_slice::<f32>().unwrap());
+            let most = expected.iter().fold(0f32, |most, it| most.max(it.abs()));
+            for (found, expected) in found.iter().zip(expected) {
+                assert!((found - expected).abs() <= 0.02 * most, "{found} for {expected}");
+            }
+        }
+    });
     Ok(())
 }
 
@@ -1117,7 +1157,7 @@ fn by_name() -> TractResult<()> {
     let error = with(r#"{"without": ["convolutions"]}"#).err().unwrap().to_string();
     assert!(
         error.contains(
-            r#"no rule "convolutions", but half_precision, quantized, compressed, prelu, gelu, convolution, pool"#
+            r#"no rule "convolutions", but half_precision, quantized, bf16_tensors, compressed, prelu, gelu, convolution, pool"#
         ),
         "{error}"
     );
