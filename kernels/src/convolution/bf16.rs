@@ -16,10 +16,8 @@ use super::singles::SinglesEpilogue;
 use crate::bf16::Number;
 use crate::cost::{self, Cost};
 use crate::isa::{Amx, Avx512Bf16, Lanes, TILE_STEPS, TileFactors};
-use crate::product::activation::Activation;
+use crate::product::activation::{Activation, ActivationLanes};
 use crate::product::round_to_bf16;
-
-type Floats = <Avx512Bf16 as Lanes<LANES>>::Floats;
 
 /// Numbers that are rounded to bf16.
 #[derive(Debug, PartialEq)]
@@ -89,34 +87,47 @@ fn finish_as<T: Number, const V: usize>(
     at: TilePlace,
     output: &mut OutputRows,
 ) {
-    let SinglesEpilogue { adds, activation, slopes } = epilogue;
+    let SinglesEpilogue { adds, slopes, .. } = epilogue;
     let is_like_output = !adds || output.residual.size(output.size) == size_of::<T>();
-    let none = [lanes.splat(0.); 2];
-    let limits = match activation {
-        Activation::Identity => None,
-        Activation::Clamp { min, max } => Some([lanes.splat(*min), lanes.splat(*max)]),
-        _ => return finish_rows::<_, Bf16, V>(lanes, epilogue, sums, at, output),
-    };
-    match (adds, limits) {
-        _ if at.width < V * LANES || slopes.is_some() || !is_like_output => {
-            finish_rows::<_, Bf16, V>(lanes, epilogue, sums, at, output);
-        }
-        (true, Some(limits)) => {
-            finish_whole::<T, true, true, V>(lanes, limits, sums, at, output);
-        }
-        (false, Some(limits)) => {
-            finish_whole::<T, false, true, V>(lanes, limits, sums, at, output);
-        }
-        (true, None) => finish_whole::<T, true, false, V>(lanes, none, sums, at, output),
-        (false, None) => finish_whole::<T, false, false, V>(lanes, none, sums, at, output),
+    if slopes.is_some() || !is_like_output {
+        return finish_rows::<_, Bf16, V>(lanes, epilogue, sums, at, output);
+    }
+    match (adds, at.width == V * LANES) {
+        (true, true) => finish_adding::<T, true, true, V>(lanes, epilogue, sums, at, output),
+        (true, false) => finish_adding::<T, true, false, V>(lanes, epilogue, sums, at, output),
+        (false, true) => finish_adding::<T, false, true, V>(lanes, epilogue, sums, at, output),
+        (false, false) => finish_adding::<T, false, false, V>(lanes, epilogue, sums, at, output),
     }
 }
 
-/// Rows of whole vectors, which are in registers one row at a time: sums come from memory anyway.
 #[inline(always)]
-fn finish_whole<T: Number, const ADDS: bool, const CLAMPS: bool, const V: usize>(
+fn finish_adding<T: Number, const ADDS: bool, const WHOLE: bool, const V: usize>(
     lanes: Avx512Bf16,
-    [min, max]: [Floats; 2],
+    epilogue: &SinglesEpilogue,
+    sums: &[[[i32; LANES]; V]],
+    at: TilePlace,
+    output: &mut OutputRows,
+) {
+    // Said again, so that each loop has its own function alone.
+    match epilogue.activation {
+        Activation::Identity => {
+            let activation = Activation::Identity;
+            finish_each::<T, ADDS, WHOLE, V>(lanes, activation, sums, at, output);
+        }
+        Activation::Clamp { min, max } => {
+            let activation = Activation::Clamp { min, max };
+            finish_each::<T, ADDS, WHOLE, V>(lanes, activation, sums, at, output);
+        }
+        _ if ADDS => finish_rows::<_, Bf16, V>(lanes, epilogue, sums, at, output),
+        activation => finish_each::<T, ADDS, WHOLE, V>(lanes, activation, sums, at, output),
+    }
+}
+
+/// Ends sums that are in registers one row at a time: they come from memory anyway.
+#[inline(always)]
+fn finish_each<T: Number, const ADDS: bool, const WHOLE: bool, const V: usize>(
+    lanes: Avx512Bf16,
+    activation: Activation,
     sums: &[[[i32; LANES]; V]],
     at: TilePlace,
     output: &mut OutputRows,
@@ -129,17 +140,32 @@ fn finish_whole<T: Number, const ADDS: bool, const CLAMPS: bool, const V: usize>
         }
         if ADDS {
             let [residual] = output.residuals::<1>(row, channel, width);
-            let residual = cast_slice::<_, T>(residual).as_chunks().0;
+            let residual: &[T] = cast_slice(residual);
             for vector in 0..V {
-                numbers[vector] = lanes.add(numbers[vector], T::load(lanes, &residual[vector]));
+                let residual = match WHOLE {
+                    true => T::load(lanes, &residual.as_chunks().0[vector]),
+                    false => T::load_first(lanes, residual.get(vector * LANES..).unwrap_or(&[])),
+                };
+                numbers[vector] = lanes.add(numbers[vector], residual);
             }
         }
-        let places = cast_slice_mut::<_, T>(output.row(row, channel, width)).as_chunks_mut().0;
         for vector in 0..V {
-            if CLAMPS {
-                numbers[vector] = lanes.clamp(numbers[vector], min, max);
+            numbers[vector] = match activation {
+                Activation::Clamp { min, max } => {
+                    lanes.clamp(numbers[vector], lanes.splat(min), lanes.splat(max))
+                }
+                _ => lanes.activated(numbers[vector], activation),
+            };
+        }
+        let places: &mut [T] = cast_slice_mut(output.row(row, channel, width));
+        for vector in 0..V {
+            match WHOLE {
+                true => T::store(lanes, &mut places.as_chunks_mut().0[vector], numbers[vector]),
+                false => {
+                    let places = places.get_mut(vector * LANES..).unwrap_or_default();
+                    T::store_first(lanes, places, numbers[vector]);
+                }
             }
-            T::store(lanes, &mut places[vector], numbers[vector]);
         }
     }
 }

@@ -31,7 +31,9 @@ impl Role {
         if let Some(op) = node.op_as::<PackedConvolution>() {
             let converts = || {
                 let rounded: Box<dyn TypedOp> = Box::new(op.with_output_in_bf16());
-                Role::Converts(vec![true; node.inputs.len()], Some(rounded))
+                let mut reads = vec![true; node.inputs.len()];
+                reads[0] = op.reads_bf16_fast();
+                Role::Converts(reads, Some(rounded))
             };
             return Ok(op.takes_bf16().then(converts));
         }
