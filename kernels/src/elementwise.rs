@@ -583,7 +583,7 @@ mod tests {
                 let tensor = tensor(&shapes[input], input);
                 if are_rounded[input] && is_whole(input) { rounded(&tensor) } else { tensor }
             });
-            let [a, b, c] = &tensors.each_ref().map(|it| widened(it));
+            let [a, b, c] = &tensors.each_ref().map(widened);
             let of_singles = expected(BINARY[number], [a, b, c]).unwrap();
             let expected = rounded(&of_singles);
             prop_assume!(tensors.iter().any(|it| it.shape() == of_singles.shape()));

@@ -13,6 +13,7 @@ use super::product::{
 };
 use super::rows::StridedLines;
 use super::singles::SinglesEpilogue;
+use super::window::Round;
 use crate::bf16::Number;
 use crate::cost::{self, Cost};
 use crate::isa::{Amx, Avx512Bf16, Lanes, TILE_STEPS, TileFactors};
@@ -31,7 +32,7 @@ const STEP: usize = 2 * SIZE;
 
 impl ConvolutionElement for Bf16 {
     type Data = u16;
-    const ROUND: Option<fn(&[f32], &mut [u8])> =
+    const ROUND: Option<Round> =
         Some(|numbers, places| round_to_bf16(numbers, cast_slice_mut(places)));
     const PRODUCT: Cost = cost::PRODUCT_IN_TILES;
     const READ_WEIGHT: Cost = cost::READ_CODE;
@@ -125,6 +126,7 @@ fn finish_adding<T: Number, const ADDS: bool, const WHOLE: bool, const V: usize>
 
 /// Ends sums that are in registers one row at a time: they come from memory anyway.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
 fn finish_each<T: Number, const ADDS: bool, const WHOLE: bool, const V: usize>(
     lanes: Avx512Bf16,
     activation: Activation,

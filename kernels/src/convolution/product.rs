@@ -12,7 +12,7 @@ use super::output::OutputRows;
 #[cfg(target_arch = "x86_64")]
 use super::rows::StridedLines;
 use super::rows::{Im2rowAddresses, TapSlices};
-use super::window::ChannelsLastWindow;
+use super::window::{ChannelsLastWindow, Round};
 use crate::cost::Cost;
 use crate::isa::{Instructions, Lanes, On};
 use crate::memory::{Aligned, LINE, prefetch};
@@ -38,7 +38,7 @@ pub(crate) trait ConvolutionElement:
     /// Those that are multiplied.
     type Data: Datum + Pod;
     /// Rounds data in single precision to elements, if the data may be that, too.
-    const ROUND: Option<fn(&[f32], &mut [u8])> = None;
+    const ROUND: Option<Round> = None;
     /// Fewer rows are multiplied in vectors, also where a matrix unit multiplies others.
     const LEAST_ROWS_FOR_AMX: usize = 1;
     /// What a product of two costs.

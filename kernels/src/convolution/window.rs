@@ -71,6 +71,9 @@ pub(crate) fn one_pixel<D: Clone>(shape: &[D], one: D) -> TVec<D> {
     shape
 }
 
+/// Rounds numbers to elements of other types.
+pub(crate) type Round = fn(&[f32], &mut [u8]);
+
 /// How pixels of so many numbers are copied, as they are multiplied.
 #[derive(Clone, Copy)]
 pub(crate) struct PixelCopy {
@@ -78,7 +81,7 @@ pub(crate) struct PixelCopy {
     /// The bytes of a number as it is multiplied.
     pub size: usize,
     /// What rounds the data, which is in single precision then.
-    pub round: Option<fn(&[f32], &mut [u8])>,
+    pub round: Option<Round>,
 }
 
 /// The rows of a block of a matrix unit: behind what is copied there is room for so many, so that no block needs copies of its own.
