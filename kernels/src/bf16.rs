@@ -91,6 +91,16 @@ impl Number for [u8; 2] {
     }
 }
 
+/// A vector of the numbers from one on, with zeros where there are no more.
+#[inline(always)]
+pub(crate) fn vector_at<T: Number, L: Lanes<N>, const N: usize>(
+    lanes: L,
+    numbers: &[T],
+    first: usize,
+) -> L::Floats {
+    T::load_first(lanes, numbers.get(first..).unwrap_or(&[]))
+}
+
 /// Converts numbers to as many others.
 pub(crate) fn convert<A: Number, B: Number>(from: &[A], to: &mut [B]) {
     assert_eq!(from.len(), to.len());

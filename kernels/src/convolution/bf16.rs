@@ -14,7 +14,7 @@ use super::product::{
 use super::rows::StridedLines;
 use super::singles::SinglesEpilogue;
 use super::window::Round;
-use crate::bf16::Number;
+use crate::bf16::{Number, vector_at};
 use crate::cost::{self, Cost};
 use crate::isa::{Amx, Avx512Bf16, Lanes, TILE_STEPS, TileFactors};
 use crate::product::activation::{Activation, ActivationLanes};
@@ -146,7 +146,7 @@ fn finish_each<T: Number, const ADDS: bool, const WHOLE: bool, const V: usize>(
             for vector in 0..V {
                 let residual = match WHOLE {
                     true => T::load(lanes, &residual.as_chunks().0[vector]),
-                    false => T::load_first(lanes, residual.get(vector * LANES..).unwrap_or(&[])),
+                    false => vector_at(lanes, residual, vector * LANES),
                 };
                 numbers[vector] = lanes.add(numbers[vector], residual);
             }

@@ -5,8 +5,8 @@ use pulp::bytemuck::cast_slice;
 use tract_core::internal::*;
 
 use super::product::{DepthwiseRows, TilePlace};
-use super::singles::{Singles, finish, vector_at};
-use crate::bf16::Number;
+use super::singles::{Singles, finish};
+use crate::bf16::{Number, vector_at};
 use crate::cost;
 use crate::isa::{Instructions, Lanes, On, OnLanes, with_isa};
 use crate::memory::{Aligned, elements, filled_output};
@@ -148,7 +148,7 @@ impl Arrange<'_> {
         let data: &[T] = cast_slice(self.bytes);
         for (pixel, numbers) in pixels.zip(data.chunks_exact(self.channels)) {
             for (vector, place) in pixel.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-                let numbers = T::load_first(lanes, numbers.get(vector * N..).unwrap_or(&[]));
+                let numbers = vector_at(lanes, numbers, vector * N);
                 lanes.store(place, lanes.permute(numbers, &places));
             }
         }

@@ -8,7 +8,7 @@ use super::output::OutputRows;
 use super::product::{
     ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, SumLanes, TilePlace,
 };
-use crate::bf16::Number;
+use crate::bf16::{Number, vector_at};
 use crate::cost::{self, Cost};
 use crate::isa::{Instructions, Lanes, with_isa};
 use crate::product::activation::{Activation, ActivationLanes};
@@ -142,14 +142,15 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
             numbers[row][vector] = sums[row][vector];
         }
     }
+    let is_whole = width == V * N;
     if epilogue.adds {
         let size = output.residual.size(output.size);
         let residuals = output.residuals::<R>(first_row, channel, width);
         match size {
             2 if const { L::ROUNDS_TO_BF16 } => {
-                add::<[u8; 2], L, N, R, V>(lanes, residuals, &mut numbers)
+                add::<[u8; 2], L, N, R, V>(lanes, is_whole, residuals, &mut numbers)
             }
-            _ => add::<f32, L, N, R, V>(lanes, residuals, &mut numbers),
+            _ => add::<f32, L, N, R, V>(lanes, is_whole, residuals, &mut numbers),
         }
     }
     let in_registers = match epilogue.activation {
@@ -180,24 +181,25 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
     let rest = if in_registers { None } else { Some((epilogue, channel)) };
     let (size, rows) = (output.size, output.rows::<R>(first_row, channel, width));
     match size {
-        2 if const { L::ROUNDS_TO_BF16 } => put::<[u8; 2], L, N, R, V>(lanes, &numbers, rest, rows),
-        _ => put::<f32, L, N, R, V>(lanes, &numbers, rest, rows),
+        2 if const { L::ROUNDS_TO_BF16 } => {
+            put::<[u8; 2], L, N, R, V>(lanes, &numbers, rest, is_whole, rows)
+        }
+        _ => put::<f32, L, N, R, V>(lanes, &numbers, rest, is_whole, rows),
     }
 }
 
-/// Adds what there is for each number of some rows.
+/// Adds what there is for each number of some rows, of whole vectors or not.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
 fn add<T: Number, L: Lanes<N>, const N: usize, const R: usize, const V: usize>(
     lanes: L,
+    is_whole: bool,
     residuals: [&[u8]; R],
     numbers: &mut [[L::Floats; V]; R],
 ) {
     for row in 0..R {
         let residual: &[T] = cast_slice(residuals[row]);
-        if let (whole, []) = residual.as_chunks()
-            && let Some(whole) = whole.first_chunk::<V>()
-        {
+        if is_whole && let Some(whole) = residual.as_chunks().0.first_chunk::<V>() {
             for vector in 0..V {
                 let residual = T::load(lanes, &whole[vector]);
                 numbers[row][vector] = lanes.add(numbers[row][vector], residual);
@@ -205,19 +207,20 @@ fn add<T: Number, L: Lanes<N>, const N: usize, const R: usize, const V: usize>(
             continue;
         }
         for vector in 0..V {
-            let residual = T::load_first(lanes, residual.get(vector * N..).unwrap_or(&[]));
+            let residual = vector_at(lanes, residual, vector * N);
             numbers[row][vector] = lanes.add(numbers[row][vector], residual);
         }
     }
 }
 
-/// Writes some rows, with what is left of an epilogue, from a channel on.
+/// Writes some rows, of whole vectors or not, with what is left of an epilogue, from a channel on.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
 fn put<T: Number, L: ActivationLanes<N>, const N: usize, const R: usize, const V: usize>(
     lanes: L,
     numbers: &[[L::Floats; V]; R],
     rest: Option<(&SinglesEpilogue, usize)>,
+    is_whole: bool,
     rows: [&mut [u8]; R],
 ) {
     // Loops, as functions of arrays need not be inlined.
@@ -251,9 +254,7 @@ fn put<T: Number, L: ActivationLanes<N>, const N: usize, const R: usize, const V
     }
     for row in 0..R {
         let Some(places) = &mut places[row] else { continue };
-        if let (whole, []) = places.as_chunks_mut()
-            && let Some(whole) = whole.first_chunk_mut::<V>()
-        {
+        if is_whole && let Some(whole) = places.as_chunks_mut().0.first_chunk_mut::<V>() {
             for vector in 0..V {
                 T::store(lanes, &mut whole[vector], numbers[row][vector]);
             }
@@ -263,19 +264,5 @@ fn put<T: Number, L: ActivationLanes<N>, const N: usize, const R: usize, const V
             let places = places.get_mut(vector * N..).unwrap_or_default();
             T::store_first(lanes, places, numbers[row][vector]);
         }
-    }
-}
-
-/// A vector of the numbers from one on, with zeros where there are no more.
-#[inline(always)]
-pub(super) fn vector_at<L: Lanes<N>, const N: usize>(
-    lanes: L,
-    numbers: &[f32],
-    first: usize,
-) -> L::Floats {
-    let numbers = numbers.get(first..).unwrap_or(&[]);
-    match numbers.first_chunk() {
-        Some(vector) => lanes.load(vector),
-        None => lanes.load_part(numbers),
     }
 }
