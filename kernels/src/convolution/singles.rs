@@ -10,7 +10,7 @@ use super::product::{
 };
 use crate::bf16::{Number, vector_at};
 use crate::cost::{self, Cost};
-use crate::isa::{Instructions, Lanes, with_isa};
+use crate::isa::{Instructions, Lanes, On, with_isa};
 use crate::product::activation::{Activation, ActivationLanes};
 
 /// Numbers of single precision.
@@ -125,7 +125,7 @@ impl<L: ActivationLanes<N>, const N: usize> Dot<Singles, 4, N> for L {
     }
 }
 
-/// Writes what becomes of the sums of some rows.
+/// Writes what becomes of the sums of some rows, which are in registers.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
 pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, const V: usize>(
@@ -136,133 +136,192 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
     output: &mut OutputRows,
 ) {
     let TilePlace { channel, width, first_row } = at;
-    let mut numbers = [[lanes.splat(0.); V]; R];
-    for row in 0..R {
-        for vector in 0..V {
-            numbers[row][vector] = sums[row][vector];
-        }
-    }
-    let is_whole = width == V * N;
-    if epilogue.adds {
-        let size = output.residual.size(output.size);
-        let residuals = output.residuals::<R>(first_row, channel, width);
-        match size {
-            2 if const { L::ROUNDS_TO_BF16 } => {
-                add::<[u8; 2], L, N, R, V>(lanes, is_whole, residuals, &mut numbers)
+    let limits = epilogue.activation.limits();
+    let are_singles = output.size == size_of::<f32>()
+        && (!epilogue.adds || output.residual.size(output.size) == size_of::<f32>());
+    let is_simple = epilogue.slopes.is_none() && are_singles && width == V * N;
+    if is_simple && let Some([min, max]) = limits {
+        let mut numbers = [[lanes.splat(0.); V]; R];
+        for row in 0..R {
+            for vector in 0..V {
+                numbers[row][vector] = sums[row][vector];
             }
-            _ => add::<f32, L, N, R, V>(lanes, is_whole, residuals, &mut numbers),
         }
-    }
-    let in_registers = match epilogue.activation {
-        _ if epilogue.slopes.is_some() => false,
-        Activation::Identity => true,
-        Activation::Clamp { min, max } => {
+        if epilogue.adds {
+            // Loops, as functions of arrays need not be inlined.
+            let mut residuals: [&[f32]; R] = [&[]; R];
+            let bytes = output.residuals::<R>(first_row, channel, width);
+            for (residual, bytes) in residuals.iter_mut().zip(bytes) {
+                *residual = &cast_slice(bytes)[..V * N];
+            }
+            for row in 0..R {
+                let residual = residuals[row].as_chunks().0;
+                for vector in 0..V {
+                    let residual = lanes.load(&residual[vector]);
+                    numbers[row][vector] = lanes.add(numbers[row][vector], residual);
+                }
+            }
+        }
+        // NaN has no place between limits.
+        if epilogue.activation != Activation::Identity {
             let (min, max) = (lanes.splat(min), lanes.splat(max));
             for row in 0..R {
                 for vector in 0..V {
                     numbers[row][vector] = lanes.clamp(numbers[row][vector], min, max);
                 }
             }
-            true
         }
-        // Vectors of 16 lanes have registers for what it takes, too.
-        Activation::HardSwish { factor, addend } if const { N > 8 } => {
-            // Said again, so that the loops have this function alone.
-            let activation = Activation::HardSwish { factor, addend };
-            for row in 0..R {
-                for vector in 0..V {
-                    numbers[row][vector] = lanes.activated(numbers[row][vector], activation);
-                }
-            }
-            true
+        let mut places = [const { None }; R];
+        for (place, row) in places.iter_mut().zip(output.rows::<R>(first_row, channel, width)) {
+            *place = Some(cast_slice_mut::<_, f32>(row));
         }
-        _ => false,
-    };
-    let rest = if in_registers { None } else { Some((epilogue, channel)) };
-    let (size, rows) = (output.size, output.rows::<R>(first_row, channel, width));
-    match size {
-        2 if const { L::ROUNDS_TO_BF16 } => {
-            put::<[u8; 2], L, N, R, V>(lanes, &numbers, rest, is_whole, rows)
-        }
-        _ => put::<f32, L, N, R, V>(lanes, &numbers, rest, is_whole, rows),
-    }
-}
-
-/// Adds what there is for each number of some rows, of whole vectors or not.
-#[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-fn add<T: Number, L: Lanes<N>, const N: usize, const R: usize, const V: usize>(
-    lanes: L,
-    is_whole: bool,
-    residuals: [&[u8]; R],
-    numbers: &mut [[L::Floats; V]; R],
-) {
-    for row in 0..R {
-        let residual: &[T] = cast_slice(residuals[row]);
-        if is_whole && let Some(whole) = residual.as_chunks().0.first_chunk::<V>() {
-            for vector in 0..V {
-                let residual = T::load(lanes, &whole[vector]);
-                numbers[row][vector] = lanes.add(numbers[row][vector], residual);
-            }
-            continue;
-        }
-        for vector in 0..V {
-            let residual = vector_at(lanes, residual, vector * N);
-            numbers[row][vector] = lanes.add(numbers[row][vector], residual);
-        }
-    }
-}
-
-/// Writes some rows, of whole vectors or not, with what is left of an epilogue, from a channel on.
-#[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-fn put<T: Number, L: ActivationLanes<N>, const N: usize, const R: usize, const V: usize>(
-    lanes: L,
-    numbers: &[[L::Floats; V]; R],
-    rest: Option<(&SinglesEpilogue, usize)>,
-    is_whole: bool,
-    rows: [&mut [u8]; R],
-) {
-    // Loops, as functions of arrays need not be inlined.
-    let mut places = [const { None }; R];
-    for (place, row) in places.iter_mut().zip(rows) {
-        *place = Some(cast_slice_mut::<_, T>(row));
-    }
-    if let Some((epilogue, channel)) = rest {
-        // It takes so many instructions that the numbers would not stay in registers.
-        let mut kept = [[[0.; N]; V]; R];
         for row in 0..R {
-            for vector in 0..V {
-                lanes.store(&mut kept[row][vector], numbers[row][vector]);
-            }
-        }
-        for (row, places) in places.iter_mut().flatten().enumerate() {
-            for (vector, places) in places.chunks_mut(N).enumerate() {
-                let kept = &mut kept[row][vector];
-                let mut result = lanes.activated(lanes.load(kept), epilogue.activation);
-                if let Some(slopes) = &epilogue.slopes {
-                    lanes.store(kept, result);
-                    for (number, slope) in kept.iter_mut().zip(&slopes[channel + vector * N..]) {
-                        *number *= if *number < 0. { *slope } else { 1. };
-                    }
-                    result = lanes.load(kept);
+            if let Some(places) = &mut places[row]
+                && let Some(places) = places.as_chunks_mut().0.first_chunk_mut::<V>()
+            {
+                for vector in 0..V {
+                    lanes.store(&mut places[vector], numbers[row][vector]);
                 }
-                T::store_first(lanes, places, result);
             }
         }
         return;
     }
+    // The rest takes so many instructions that the sums would not stay in registers.
+    let mut stored = [[[0.; N]; V]; R];
     for row in 0..R {
-        let Some(places) = &mut places[row] else { continue };
-        if is_whole && let Some(whole) = places.as_chunks_mut().0.first_chunk_mut::<V>() {
-            for vector in 0..V {
-                T::store(lanes, &mut whole[vector], numbers[row][vector]);
-            }
-            continue;
-        }
         for vector in 0..V {
-            let places = places.get_mut(vector * N..).unwrap_or_default();
-            T::store_first(lanes, places, numbers[row][vector]);
+            lanes.store(&mut stored[row][vector], sums[row][vector]);
         }
+    }
+    lanes.enter(FinishRows { epilogue, sums: &stored, at, output });
+}
+
+/// Writes what becomes of the sums of some rows, which are in memory, one row at a time.
+pub(super) struct FinishRows<'t, 'a, const N: usize, const V: usize> {
+    pub epilogue: &'t SinglesEpilogue,
+    pub sums: &'t [[[f32; N]; V]],
+    pub at: TilePlace,
+    pub output: &'t mut OutputRows<'a>,
+}
+
+impl<L: ActivationLanes<N>, const N: usize, const V: usize> On<L> for FinishRows<'_, '_, N, V> {
+    #[inline(always)]
+    fn run(self, lanes: L) {
+        match self.output.size {
+            2 if const { L::ROUNDS_TO_BF16 } => self.numbers::<[u8; 2], L>(lanes),
+            _ => self.numbers::<f32, L>(lanes),
+        }
+    }
+}
+
+/// What is the same in all rows, and known where their loop is compiled.
+#[derive(Clone, Copy)]
+struct Ending {
+    adds: bool,
+    activation: Activation,
+    has_slopes: bool,
+    /// Whether the rows have whole vectors.
+    is_whole: bool,
+}
+
+impl<const N: usize, const V: usize> FinishRows<'_, '_, N, V> {
+    #[inline(always)]
+    fn numbers<T: Number, L: ActivationLanes<N>>(self, lanes: L) {
+        let SinglesEpilogue { adds, activation, ref slopes } = *self.epilogue;
+        let is_whole = self.at.width == V * N;
+        let ending = Ending { adds, activation, has_slopes: slopes.is_some(), is_whole };
+        // Said again, so that the loops have what is said alone.
+        macro_rules! rows {
+            ($($activation:pat => $same:expr, adds: $adds:literal;)*) => {
+                match ending {
+                    $(
+                        Ending { adds: $adds, activation: $activation, has_slopes: false, is_whole: true } => {
+                            let activation = $same;
+                            let ending = Ending { adds: $adds, activation, has_slopes: false, is_whole: true };
+                            self.rows::<T, L>(lanes, ending);
+                        }
+                    )*
+                    ending => self.rows::<T, L>(lanes, ending),
+                }
+            };
+        }
+        rows! {
+            Activation::Identity => Activation::Identity, adds: false;
+            Activation::Identity => Activation::Identity, adds: true;
+            Activation::Clamp { min, max } => Activation::Clamp { min, max }, adds: false;
+            Activation::Clamp { min, max } => Activation::Clamp { min, max }, adds: true;
+            Activation::HardSwish { factor, addend } => Activation::HardSwish { factor, addend }, adds: false;
+            Activation::Swish => Activation::Swish, adds: false;
+        }
+    }
+
+    #[inline(always)]
+    fn rows<T: Number, L: ActivationLanes<N>>(self, lanes: L, ending: Ending) {
+        let FinishRows { epilogue, sums, at: TilePlace { channel, width, first_row }, output } =
+            self;
+        let size_of_residual = output.residual.size(output.size);
+        for (row, sums) in (first_row..).zip(sums) {
+            let mut numbers = [lanes.splat(0.); V];
+            for vector in 0..V {
+                numbers[vector] = lanes.load(&sums[vector]);
+            }
+            if ending.adds {
+                let [residual] = output.residuals::<1>(row, channel, width);
+                match size_of_residual {
+                    2 if const { L::ROUNDS_TO_BF16 } => {
+                        let residual: &[[u8; 2]] = cast_slice(residual);
+                        add(lanes, residual, ending.is_whole, &mut numbers);
+                    }
+                    _ => add::<f32, L, N, V>(
+                        lanes,
+                        cast_slice(residual),
+                        ending.is_whole,
+                        &mut numbers,
+                    ),
+                }
+            }
+            for vector in 0..V {
+                numbers[vector] = lanes.activated(numbers[vector], ending.activation);
+            }
+            if ending.has_slopes
+                && let Some(slopes) = &epilogue.slopes
+            {
+                let slopes = &slopes[channel..][..width];
+                for (numbers, slopes) in numbers.iter_mut().zip(slopes.chunks(N)) {
+                    let mut stored = [0.; N];
+                    lanes.store(&mut stored, *numbers);
+                    for (number, slope) in stored.iter_mut().zip(slopes) {
+                        *number *= if *number < 0. { *slope } else { 1. };
+                    }
+                    *numbers = lanes.load(&stored);
+                }
+            }
+            let places: &mut [T] = cast_slice_mut(output.row(row, channel, width));
+            for vector in 0..V {
+                if ending.is_whole {
+                    T::store(lanes, &mut places.as_chunks_mut().0[vector], numbers[vector]);
+                } else {
+                    let places = places.get_mut(vector * N..).unwrap_or_default();
+                    T::store_first(lanes, places, numbers[vector]);
+                }
+            }
+        }
+    }
+}
+
+/// Adds what there is for each number of some vectors.
+#[inline(always)]
+fn add<T: Number, L: Lanes<N>, const N: usize, const V: usize>(
+    lanes: L,
+    residual: &[T],
+    is_whole: bool,
+    numbers: &mut [L::Floats; V],
+) {
+    for vector in 0..V {
+        let residual = match is_whole {
+            true => T::load(lanes, &residual.as_chunks().0[vector]),
+            false => vector_at(lanes, residual, vector * N),
+        };
+        numbers[vector] = lanes.add(numbers[vector], residual);
     }
 }
