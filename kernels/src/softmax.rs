@@ -9,7 +9,7 @@ use crate::checks::{expect_inputs, extent};
 use crate::cost;
 use crate::isa::max_or_second;
 use crate::memory::{filled_output, floats};
-use crate::product::activation::exp;
+use crate::product::activation::{LEAST_OF_EXP, exp_of_limited};
 use crate::product::{Output, PARTS, Shares, Tile, Vectors, load, store};
 use crate::threads::Division;
 
@@ -20,26 +20,32 @@ pub(crate) struct SoftmaxOfAxis {
     pub axis: usize,
 }
 
-/// `exp(x)` of numbers that are 0 or less. What is too small for a normal number is 0.
+/// `exp(x)` of numbers that are 0 or less. What is too small for a normal number is 0, and NaN is kept.
 #[inline(always)]
-pub(crate) fn power_below<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
-    let (zero, least) = (simd.splat_f32s(0.), simd.splat_f32s(-87.3));
-    let power = exp(simd, x);
-    let power = simd.select_f32s(simd.less_than_f32s(x, least), zero, power);
-    // NaN is kept.
-    simd.select_f32s(simd.equal_f32s(x, x), power, x)
+fn power_below<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    let least = simd.splat_f32s(LEAST_OF_EXP);
+    let power = exp_of_limited(simd, max_or_second(simd, least, x));
+    simd.select_f32s(simd.less_than_f32s(x, least), simd.splat_f32s(0.), power)
 }
 
-/// The softmax of a row, in its place: of its elements and one more, if there is a sink, but without the weight of that.
+/// The softmax of a row, in its place.
 #[inline(always)]
-pub(crate) fn softmax_of_row<S: Simd>(simd: S, row: &mut [f32], sink: Option<f32>) {
+fn softmax_of_row<S: Simd>(simd: S, row: &mut [f32]) {
     let mut greatest = simd.splat_f32s(f32::NEG_INFINITY);
     let mut vectors = row.chunks_exact(S::F32_LANES);
     for part in &mut vectors {
         greatest = max_or_second(simd, load(simd, part), greatest);
     }
     let rest = vectors.remainder().iter().copied();
-    let greatest = rest.chain(sink).fold(simd.reduce_max_f32s(greatest), f32::max);
+    let greatest = rest.fold(simd.reduce_max_f32s(greatest), f32::max);
+    softmax_below(simd, row, greatest, None);
+}
+
+/// The softmax of a row whose greatest element is known, in its place: of its elements and one more, if there is a sink, but without the
+/// weight of that.
+#[inline(always)]
+pub(crate) fn softmax_below<S: Simd>(simd: S, row: &mut [f32], greatest: f32, sink: Option<f32>) {
+    let greatest = greatest.max(sink.unwrap_or(f32::NEG_INFINITY));
     let of_sink = sink.map_or(0., |sink| (sink - greatest).exp());
     // If that is `-inf`, the differences are NaN.
     let greatest = simd.splat_f32s(greatest);
@@ -72,7 +78,7 @@ impl WithSimd for SoftmaxRows<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         for row in self.rows.chunks_exact_mut(self.size) {
-            softmax_of_row(simd, row, None);
+            softmax_of_row(simd, row);
         }
     }
 }

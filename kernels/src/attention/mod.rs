@@ -50,6 +50,9 @@ const VALUES: usize = 2;
 /// How many scores are computed before their product with the values.
 const SCORES: usize = 1 << 15;
 
+/// The processor's tiles need so many queries, as keys and values are read again for each block of them.
+const LEAST_ROWS_FOR_TILES: usize = 32;
+
 /// So many queries, or fewer, meet all keys at once.
 const FEW: usize = 16;
 
@@ -445,7 +448,8 @@ impl Attention {
             });
             let addends: TVec<AddendRows> = addends.collect();
             let few = of_output.len().min(FEW);
-            let block = ((SCORES / stride).clamp(tile.rows, 64) / tile.rows * tile.rows).max(few);
+            let least = if T::are_for_tiles() { LEAST_ROWS_FOR_TILES } else { tile.rows };
+            let block = ((SCORES / stride).clamp(least, 64) / tile.rows * tile.rows).max(few);
             let mut part = Scratch::new(block.min(of_output.len()) * stride);
             for first in of_output.clone().step_by(block) {
                 let count_rows = block.min(of_output.end - first);
@@ -466,15 +470,21 @@ impl Attention {
                     tile,
                 );
                 sequence.scores(left.view(), visible, &mut part, stride);
-                vectors.run(SoftmaxOfScores {
-                    scores: &mut part[..count_rows * stride],
-                    stride,
-                    columns: visible,
-                    scale: self.scale,
-                    masks,
-                    sink: sink.first().copied(),
-                });
-                let weights = OperandA::pack_scratch(&part, stride, count_rows, visible, tile);
+                let softmax = |first: usize, scores: &mut [f32]| {
+                    let (scale, sink) = (self.scale, sink.first().copied());
+                    let columns = visible;
+                    vectors.run(SoftmaxOfScores {
+                        scores,
+                        stride,
+                        columns,
+                        scale,
+                        first,
+                        masks,
+                        sink,
+                    });
+                };
+                let weights =
+                    OperandA::pack_made(&mut part, stride, count_rows, visible, tile, softmax);
                 let output = &mut output[(first - of_output.start) * sizes.rows.output..];
                 sequence.values(weights.view(), visible, output, sizes.rows.output);
             }

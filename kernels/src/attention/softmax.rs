@@ -2,18 +2,21 @@
 
 use pulp::{Simd, WithSimd};
 
+use crate::isa::max_or_second;
 use crate::product::{load, store};
-use crate::softmax::softmax_of_row;
+use crate::softmax::softmax_below;
 
 /// What is added to rows of scores, or beside them: for each row some elements, in a distance, those of a mask or a sink.
 pub(super) type AddendRows<'a> = (&'a [f32], usize);
 
-/// The softmax of rows of scores, of which each is multiplied by the scale and has masks added first.
+/// The softmax of some rows of scores, in their places. Scores are multiplied by the scale and have masks added first.
 pub(super) struct SoftmaxOfScores<'a> {
     pub scores: &'a mut [f32],
     pub stride: usize,
     pub columns: usize,
     pub scale: f32,
+    /// The first row, by its number in masks and the sink.
+    pub first: usize,
     pub masks: &'a [AddendRows<'a>],
     /// One more score of each row, which takes its part of the weights.
     pub sink: Option<AddendRows<'a>>,
@@ -24,23 +27,31 @@ impl WithSimd for SoftmaxOfScores<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        for (number, row) in self.scores.chunks_mut(self.stride).enumerate() {
-            let row = &mut row[..self.columns];
-            let scale = simd.splat_f32s(self.scale);
-            for part in row.chunks_mut(S::F32_LANES) {
-                let scores = load(simd, part);
-                store(simd, part, simd.mul_f32s(scores, scale));
-            }
-            for (mask, stride) in self.masks {
-                let mask = &mask[number * stride..][..self.columns];
-                let parts = row.chunks_mut(S::F32_LANES).zip(mask.chunks(S::F32_LANES));
-                for (part, mask) in parts {
-                    let scores = load(simd, part);
-                    store(simd, part, simd.add_f32s(scores, load(simd, mask)));
+        let SoftmaxOfScores { scores, stride, columns, scale, first, masks, sink } = self;
+        let whole = columns / S::F32_LANES * S::F32_LANES;
+        let factor = simd.splat_f32s(scale);
+        for (row, scores) in (first..).zip(scores.chunks_mut(stride)) {
+            let scores = &mut scores[..columns];
+            let mut greatest = simd.splat_f32s(f32::NEG_INFINITY);
+            for begin in (0..columns).step_by(S::F32_LANES) {
+                let end = columns.min(begin + S::F32_LANES);
+                let part = &mut scores[begin..end];
+                let mut numbers = simd.mul_f32s(load(simd, part), factor);
+                for (mask, stride) in masks {
+                    let mask = &mask[row * stride..][begin..end];
+                    numbers = simd.add_f32s(numbers, load(simd, mask));
+                }
+                store(simd, part, numbers);
+                // The other lanes are no elements.
+                if begin < whole {
+                    greatest = max_or_second(simd, numbers, greatest);
                 }
             }
+            let rest = scores[whole..].iter().copied();
+            let greatest = rest.fold(simd.reduce_max_f32s(greatest), f32::max);
             // A query that sees no key gets NaN, unless there is a sink.
-            softmax_of_row(simd, row, self.sink.map(|(sink, stride)| sink[number * stride]));
+            let sink = sink.map(|(sink, stride)| sink[row * stride]);
+            softmax_below(simd, scores, greatest, sink);
         }
     }
 }

@@ -274,9 +274,18 @@ impl WithSimd for Activate<'_> {
 ///
 /// `x` is `n * ln(2) + rest`, so that `exp(x)` is `2^n * exp(rest)`, and the second factor is a short series.
 #[inline(always)]
-pub(crate) fn exp<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+pub(super) fn exp<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    let raised = max_or_second(simd, x, simd.splat_f32s(LEAST_OF_EXP));
+    exp_of_limited(simd, min_or_second(simd, raised, simd.splat_f32s(88.3)))
+}
+
+/// A power of less is no normal number.
+pub(crate) const LEAST_OF_EXP: f32 = -87.3;
+
+/// [`exp`] of numbers of which the power is a normal number. NaN is kept.
+#[inline(always)]
+pub(crate) fn exp_of_limited<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let splat = |number: f32| simd.splat_f32s(number);
-    let x = min_or_second(simd, max_or_second(simd, x, splat(-87.3)), splat(88.3));
     // A number of this size has no bits after the point: the sum is rounded, and `n` is in its lowest bits.
     const ROUNDER: f32 = 12582912.;
     let shifted = simd.mul_add_e_f32s(x, splat(std::f32::consts::LOG2_E), splat(ROUNDER));

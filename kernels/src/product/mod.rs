@@ -68,7 +68,7 @@ pub(super) use shares::{PARTS, Share, Shares};
 /// The product of operands `A` and `B`, `B` packed, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
 ///
 /// A block of rows meets a panel before the next one: weights that come from memory are waited for panel by panel. Four panels
-/// at a time are slower.
+/// at a time are slower; but with the processor's tiles, as many short ones as the first-level cache has room for are a block.
 pub(super) struct PackedGemm<'a, T = f32> {
     pub left: OperandA<&'a [T]>,
     pub right: PackedB<&'a [T]>,
@@ -101,10 +101,16 @@ impl<'a, T: Element> PackedGemm<'a, T> {
         // A part of a panel would be read as a narrower one.
         let end = self.columns.end;
         assert!(end == columns || end.is_multiple_of(tile.columns), "{end} of {columns} columns");
+        let bytes_of_panel = tile.columns * depth * size_of::<T>();
+        let columns_of_block = tile.columns
+            * match T::are_for_tiles() {
+                true => (BYTES_OF_PANELS / bytes_of_panel.max(1)).max(1),
+                false => 1,
+            };
         for rows in row_blocks(self.left.rows, depth * size_of::<T>(), tile.rows) {
             let mut output = self.output.skip_rows(rows.start);
-            for first in self.columns.clone().step_by(tile.columns) {
-                let columns = (self.columns.end - first).min(tile.columns);
+            for first in self.columns.clone().step_by(columns_of_block) {
+                let columns = (self.columns.end - first).min(columns_of_block);
                 for steps in parts::<T>(depth) {
                     vectors.run(GemmBlock {
                         left: self.left.part(rows.clone()),
@@ -130,6 +136,9 @@ impl<'a, T: Element> PackedGemm<'a, T> {
         }
     }
 }
+
+/// The most bytes of several panels that the processor's tiles multiply in a block of rows before the next panels.
+const BYTES_OF_PANELS: usize = if cfg!(test) { 1 << 12 } else { 32 << 10 };
 
 /// About how many bytes of rows meet all panels before the next rows, so that they stay in the second-level cache.
 const BYTES_OF_ROWS: usize = if cfg!(test) { 1 << 12 } else { 512 << 10 };

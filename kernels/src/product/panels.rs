@@ -145,6 +145,9 @@ fn packed_layout<T: Element>(depth: usize, tile: Tile) -> LayoutOfA {
     LayoutOfA::Panels
 }
 
+/// The numbers of rows that become other elements at once.
+const NUMBERS_OF_ROWS: usize = if cfg!(test) { 64 } else { 4096 };
+
 impl<T: Element> OperandA<Scratch<T>> {
     /// From a matrix whose rows are in a distance, for a while.
     pub fn pack_scratch(
@@ -157,6 +160,36 @@ impl<T: Element> OperandA<Scratch<T>> {
         let depth = T::count(steps);
         let (elements, layout) = (Scratch::of(rows * depth), packed_layout::<T>(depth, tile));
         OperandA { rows, depth, elements, layout }.filled(matrix, stride, steps, tile)
+    }
+
+    /// The same from rows that are made only now: as many at a time as stay in the first-level cache, if they become other elements. `make`
+    /// gets the first row and these rows, each in its distance.
+    pub fn pack_made(
+        matrix: &mut [f32],
+        stride: usize,
+        rows: usize,
+        steps: usize,
+        tile: Tile,
+        mut make: impl FnMut(usize, &mut [f32]),
+    ) -> OperandA<Scratch<T>> {
+        let depth = T::count(steps);
+        let layout = packed_layout::<T>(depth, tile);
+        let matrix = &mut matrix[..rows * stride];
+        if T::STEPS == 1 || layout == LayoutOfA::Panels {
+            make(0, matrix);
+            return OperandA::pack_scratch(matrix, stride, rows, steps, tile);
+        }
+        let mut elements = Scratch::of(rows * depth);
+        let at_once = (NUMBERS_OF_ROWS / stride).max(1);
+        let parts =
+            matrix.chunks_mut(at_once * stride).zip(elements.chunks_mut((at_once * depth).max(1)));
+        for (number, (matrix, elements)) in parts.enumerate() {
+            make(number * at_once, matrix);
+            for (row, places) in matrix.chunks(stride).zip(elements.chunks_mut(depth.max(1))) {
+                T::of_row(&row[..steps], places);
+            }
+        }
+        OperandA { rows, depth, elements, layout }
     }
 
     /// Packs rows that follow each other, on several threads, if that pays.
