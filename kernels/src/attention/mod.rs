@@ -268,6 +268,7 @@ impl<T: Element> Sequence<'_, T> {
                             begin: steps.start,
                             depth,
                             next: next.map(|next| &next[first * depth..]),
+                            asks: false,
                         },
                         rows: 0..weights.rows,
                         columns,

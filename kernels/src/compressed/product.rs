@@ -242,7 +242,7 @@ fn multiply_panels<T: Element>(
     for_each_panel(matrix, columns.clone(), |of_panel, steps, panels| {
         vectors.run(GemmBlock {
             left: data,
-            right: OperandB { panels, begin: 0, depth: steps.len(), next: None },
+            right: OperandB { panels, begin: 0, depth: steps.len(), next: None, asks: false },
             rows: 0..data.rows,
             columns: of_panel.len(),
             depth: T::count(matrix.depth),

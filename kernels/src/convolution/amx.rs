@@ -220,8 +220,8 @@ impl<'a> RowBlocks<'a> {
             false => (task.bytes, self.distance, self.tap_offsets),
         };
         let (bytes, second) = (&bytes[block.begin..], TILE_ROWS * distance);
-        let rows = TileRows { bytes, distance, second, tap_offsets };
         let (weights, first_sums) = task.panel::<4, LANES, V>(panel);
+        let rows = TileRows { bytes, distance, second, tap_offsets, next: &[] };
         let first = (!task.filters.begin_with_zero).then_some(first_sums);
         let sums = tiles.multiply::<M, V>(E::FACTORS, rows, weights, first);
         let segments = &self.segments[block.segments.clone()];

@@ -10,6 +10,7 @@
 use std::arch::asm;
 
 use super::x86::Amx;
+use crate::memory::LINE;
 
 /// The most rows of a tile.
 pub(crate) const TILE_ROWS: usize = 16;
@@ -95,6 +96,8 @@ pub(crate) struct TileRows<'a> {
     pub second: usize,
     /// Where the taps of a row begin, from its begin on: whole tiles of steps each.
     pub tap_offsets: &'a [usize],
+    /// What is prefetched meanwhile, to the second-level cache: all of it, if steps can ask for so much.
+    pub next: &'a [u8],
 }
 
 /// The thread's tiles, of one shape, until this is dropped; and room for sums.
@@ -151,7 +154,7 @@ impl Tiles {
             self.shape.configure(self.isa, are_widest);
             self.are_widest = are_widest;
         }
-        let TileRows { bytes, distance, second, tap_offsets } = rows;
+        let TileRows { bytes, distance, second, tap_offsets, next } = rows;
         let TileShape { rows, steps: of_tile } = self.shape;
         let steps = columns.len() / tap_offsets.len().max(1) / of_tile;
         let last_row = (rows - 1).checked_mul(distance);
@@ -171,9 +174,22 @@ impl Tiles {
             bytes_of_columns: of_tile * V * ROW,
             last_tap: tap_offsets.as_ptr_range().end,
         };
+        let lines_of_step = next.len().div_ceil(LINE).div_ceil(steps * tap_offsets.len());
         // The sums of a tile of rows and a vector of columns, and what is done with each step of tiles.
         macro_rules! block {
             ($(($sums:literal, $row:literal, $vector:literal)),*; $($step:expr),*) => {
+                match lines_of_step {
+                    0 => asking_block!([] $(($sums, $row, $vector)),*; $($step),*),
+                    1..=3 => asking_block!([0, 1, 2] $(($sums, $row, $vector)),*; $($step),*),
+                    _ => asking_block!(
+                        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11] $(($sums, $row, $vector)),*; $($step),*
+                    ),
+                }
+            };
+        }
+        // The same with some lines that each step asks for.
+        macro_rules! asking_block {
+            ([$($line:literal),*] $(($sums:literal, $row:literal, $vector:literal)),*; $($step:expr),*) => {
                 // SAFETY: the machine has the instructions, as there are configured tiles, which nothing else uses. They read `M` tiles of
                 // rows in each step of each tap, and whole tiles of `V` vectors of columns, and `V` vectors of first sums; they write `M`
                 // tiles of `V` vectors. That all of them are there was checked above, or is what the types say.
@@ -196,6 +212,8 @@ impl Tiles {
                         // each step.
                         "3:",
                         $($step,)*
+                        $(concat!("prefetcht1 [{next} + 64*", $line, "]"),)*
+                        concat!("add {next}, 64*(0", $("+1+0*", $line,)* ")"),
                         "add {data}, [{block} + {of_row}]",
                         "add {below}, [{block} + {of_row}]",
                         "add {columns}, [{block} + {of_columns}]",
@@ -217,6 +235,7 @@ impl Tiles {
                         // The second tile of rows, if there is one.
                         below = out(reg) _,
                         distance = in(reg) distance,
+                        next = inout(reg) next.as_ptr() => _,
                         taps = inout(reg) tap_offsets.as_ptr() => _,
                         columns = inout(reg) columns.as_ptr() => _,
                         width = in(reg) V * ROW,

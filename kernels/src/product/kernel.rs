@@ -32,6 +32,8 @@ pub(crate) struct OperandB<'a, T = f32> {
     pub depth: usize,
     /// What few rows will meet after them, of the same size.
     pub next: Option<&'a [T]>,
+    /// Whether tiles ask for what follows in memory, as that is met next and may be far away.
+    pub asks: bool,
 }
 
 /// A block of a GEMM: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
@@ -126,16 +128,23 @@ impl<T: Element> GemmBlock<'_, T> {
         tiles: &mut Tiles,
         output: &mut Output,
     ) {
-        let OperandB { panels, begin, depth, .. } = self.right;
+        let OperandB { panels, begin, depth, asks, .. } = self.right;
         let width = V * S::F32_LANES;
-        let right = &panels[first_column * depth..][..width * depth];
-        let right = &right[begin * width..][..self.steps.len() * width];
+        let right = &panels[first_column * depth + begin * width..];
+        let (right, after) = right.split_at(self.steps.len() * width);
+        let next: &[u8] = match asks {
+            true => cast_slice(&after[..after.len().min(right.len())]),
+            false => &[],
+        };
         let right = cast_slice::<_, i8>(right).as_chunks().0;
         let right = right.as_chunks::<{ avx512::LANES }>().0.as_chunks::<V>().0;
         let depth = self.left.depth;
         let first_step = if depth == self.depth { self.steps.start } else { 0 };
         let distance = depth * size_of::<T>();
         let Range { start, end } = self.rows;
+        // Each block of rows asks for its part.
+        let of_block = next.len().div_ceil((end - start).div_ceil(BLOCK_ROWS)).max(1);
+        let next = next.chunks(of_block).nth((first - start) / BLOCK_ROWS).unwrap_or(&[]);
         // Tiles may begin with rows that were computed before.
         let last_begin = end.saturating_sub(TILE_ROWS).max(start);
         let begins = [first, first + TILE_ROWS].map(|row| row.min(last_begin));
@@ -144,6 +153,7 @@ impl<T: Element> GemmBlock<'_, T> {
             distance,
             second: (begins[1] - begins[0]) * distance,
             tap_offsets: &[0],
+            next,
         };
         let count = if end - first <= TILE_ROWS { 1 } else { 2 };
         let sums = match count {
@@ -203,7 +213,7 @@ impl<T: Element> GemmBlock<'_, T> {
         let left = &as_arrays::<N, T>(panel).0[first_step..][..steps];
         for first in (0..self.columns).step_by(tile.columns) {
             let at = [first_row, first];
-            let OperandB { panels, begin, depth, next } = self.right;
+            let OperandB { panels, begin, depth, next, .. } = self.right;
             let vectors = (self.columns - first).div_ceil(tile.lanes).min(W);
             let width = vectors * tile.lanes;
             let right = &panels[first * depth..][..width * depth];

@@ -119,6 +119,7 @@ impl<'a, T: Element> PackedGemm<'a, T> {
                             begin: steps.start,
                             depth,
                             next: self.next.map(|next| &next[first * depth..]),
+                            asks: columns_of_block == tile.columns,
                         },
                         rows: 0..rows.len(),
                         columns,

@@ -125,6 +125,7 @@ fn products_of<T: Element>() {
                         begin: steps.start,
                         depth: count,
                         next: None,
+                        asks: true,
                     },
                     rows: 0..rows,
                     columns,
