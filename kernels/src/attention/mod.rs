@@ -31,9 +31,10 @@ use softmax::{AddendRows, SoftmaxOfScores};
 /// `Softmax(scale * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
 /// caches, where those of all would be the largest tensor of many a model.
 ///
-/// The inputs are those of the scores in their order, the values, a sink if there is one, and masks of the scores' rank. Keys and
-/// values are tensors, or both are in [pages](AppendToPages). A sink is one more score of each query, `[.., 1]` of the scores' rank,
-/// which is neither scaled nor masked: it takes its part of the weights and has no value.
+/// The inputs are those of the scores in their order, the values, a sink if there is one, factors if there are some, and masks of the
+/// scores' rank. Keys and values are tensors, or both are in [pages](AppendToPages). A sink is one more score of each query, `[.., 1]` of
+/// the scores' rank, which is neither scaled nor masked: it takes its part of the weights and has no value. Factors scale the scores of each
+/// query, too, and have the shape of a sink.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attention {
     scores: Contraction,
@@ -41,6 +42,7 @@ pub struct Attention {
     /// The product of the scores, which are its left factor, and the values.
     values: Contraction,
     has_sink: bool,
+    has_factors: bool,
     is_paged: bool,
 }
 
@@ -69,7 +71,7 @@ impl Attention {
         scores: Contraction,
         scale: f32,
         values: Contraction,
-        has_sink: bool,
+        [has_sink, has_factors]: [bool; 2],
         shape: &[TDim],
     ) -> Option<Attention> {
         let has = |output: usize| values.batch.iter().any(|axis| axis.left == Some(output));
@@ -79,12 +81,24 @@ impl Attention {
         let is_same = values.rows[0] == scores.rows[1]
             && scores.batch.iter().all(|axis| has(axis.output) || shape[axis.output].is_one())
             && values.batch.iter().all(is_known);
-        is_same.then_some(Attention { scores, scale, values, has_sink, is_paged: false })
+        is_same.then_some(Attention {
+            scores,
+            scale,
+            values,
+            has_sink,
+            has_factors,
+            is_paged: false,
+        })
+    }
+
+    /// The input with factors, if there are some.
+    fn factors(&self) -> usize {
+        VALUES + 1 + usize::from(self.has_sink)
     }
 
     /// The first input with a mask.
     fn masks(&self) -> usize {
-        VALUES + 1 + usize::from(self.has_sink)
+        self.factors() + usize::from(self.has_factors)
     }
 
     /// The inputs with the keys and with the values.
@@ -368,6 +382,10 @@ impl Attention {
             true => Some(added(VALUES + 1, 1, "sink")?),
             false => None,
         };
+        let factors = match self.has_factors {
+            true => Some(added(self.factors(), 1, "factors")?),
+            false => None,
+        };
         let mut rows: OfScores = (self.scores.rows[1], &scores.rows);
         // For each axis of the output's batch, that of the scores.
         let mut batch: TVec<Option<OfScores>> = self
@@ -443,7 +461,7 @@ impl Attention {
                 vectors,
                 tile,
             };
-            let addends = masks.iter().chain(&sink).map(|(elements, strides)| {
+            let addends = masks.iter().chain(&sink).chain(&factors).map(|(elements, strides)| {
                 let begin = place(index, &|axis, _| strides[axis]);
                 (&elements[begin..], strides[rows.0])
             });
@@ -456,7 +474,8 @@ impl Attention {
                 let count_rows = block.min(of_output.end - first);
                 let addends = addends.iter().map(|(it, stride)| (&it[first * stride..], *stride));
                 let addends: TVec<AddendRows> = addends.collect();
-                let (masks, sink) = addends.split_at(masks.len());
+                let (masks, others) = addends.split_at(masks.len());
+                let (sink, factors) = others.split_at(usize::from(self.has_sink));
                 let visible = visible(masks, count_rows, count);
                 if depth == 0 {
                     // A sum of nothing writes nothing.
@@ -472,8 +491,8 @@ impl Attention {
                 );
                 sequence.scores(left.view(), visible, &mut part, stride);
                 let softmax = |first: usize, scores: &mut [f32]| {
-                    let (scale, sink) = (self.scale, sink.first().copied());
-                    let columns = visible;
+                    let [sink, factors] = [sink, factors].map(|it| it.first().copied());
+                    let (scale, columns) = (self.scale, visible);
                     vectors.run(SoftmaxOfScores {
                         scores,
                         stride,
@@ -482,6 +501,7 @@ impl Attention {
                         first,
                         masks,
                         sink,
+                        factors,
                     });
                 };
                 let weights =

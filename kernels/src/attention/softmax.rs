@@ -20,6 +20,8 @@ pub(super) struct SoftmaxOfScores<'a> {
     pub masks: &'a [AddendRows<'a>],
     /// One more score of each row, which takes its part of the weights.
     pub sink: Option<AddendRows<'a>>,
+    /// What scores of each row are multiplied by, too.
+    pub factors: Option<AddendRows<'a>>,
 }
 
 impl WithSimd for SoftmaxOfScores<'_> {
@@ -27,11 +29,12 @@ impl WithSimd for SoftmaxOfScores<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let SoftmaxOfScores { scores, stride, columns, scale, first, masks, sink } = self;
+        let SoftmaxOfScores { scores, stride, columns, scale, first, masks, sink, factors } = self;
         let whole = columns / S::F32_LANES * S::F32_LANES;
-        let factor = simd.splat_f32s(scale);
         for (row, scores) in (first..).zip(scores.chunks_mut(stride)) {
             let scores = &mut scores[..columns];
+            let factor = factors.map_or(1., |(factors, stride)| factors[row * stride]);
+            let factor = simd.splat_f32s(scale * factor);
             let mut greatest = simd.splat_f32s(f32::NEG_INFINITY);
             for begin in (0..columns).step_by(S::F32_LANES) {
                 let end = columns.min(begin + S::F32_LANES);

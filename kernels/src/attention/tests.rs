@@ -66,13 +66,15 @@ fn softmax(
 }
 
 fn model(case: &AttentionCase, is_divided: bool) -> TractResult<TypedModel> {
-    model_with_values(case, is_divided, &case.values_shape())
+    model_with(case, is_divided, &case.values_shape(), None)
 }
 
-fn model_with_values(
+/// With values of a shape, and factors along an axis of the scores, if there is one.
+fn model_with(
     case: &AttentionCase,
     is_divided: bool,
     values: &[usize],
+    factors: Option<usize>,
 ) -> TractResult<TypedModel> {
     let mut model = TypedModel::default();
     let queries = model.add_source("queries", f32::fact(&case.queries))?;
@@ -84,6 +86,12 @@ fn model_with_values(
     let scale = model.add_const("scale", scale)?;
     let op = if is_divided { div() } else { mul() };
     let mut scores = model.wire_node("scaled", op, &[scores, scale])?[0];
+    if let Some(axis) = factors {
+        let mut shape = vec![1.to_dim(); rank];
+        shape[axis] = model.outlet_fact(scores)?.shape[axis].clone();
+        let factors = model.add_source("factors", f32::fact(shape))?;
+        scores = model.wire_node("multiplied", mul(), &[factors, scores])?[0];
+    }
     for (number, mask) in case.masks.iter().enumerate() {
         let mask = model.add_source(format!("mask_{number}"), f32::fact(mask))?;
         scores = model.wire_node(format!("masked_{number}"), add(), &[scores, mask])?[0];
@@ -199,13 +207,21 @@ fn cases() -> Vec<AttentionCase> {
 #[test]
 fn it_is_the_softmax_between_two_products() -> TractResult<()> {
     for case in cases() {
-        for is_divided in [false, true] {
-            let model = model(&case, is_divided)?;
+        let axes_of_scores = case.scores.split("->").nth(1).context("it has scores")?.len();
+        let mut ways = vec![(false, None), (true, None)];
+        // Along the axes of the batch, and for each query.
+        ways.extend((0..axes_of_scores - 1).map(|axis| (false, Some(axis))));
+        for (is_divided, factors) in ways {
+            let model = model_with(&case, is_divided, &case.values_shape(), factors)?;
             let mut inputs: TVec<TValue> = tvec!(
                 tensor(&case.queries, 0).into(),
                 tensor(&case.keys, 5).into(),
                 tensor(&case.values_shape(), 9).into(),
             );
+            if factors.is_some() {
+                let fact = model.input_fact(3)?;
+                inputs.push(tensor(fact.shape.as_concrete().context("it is known")?, 4).into());
+            }
             for shape in &case.masks {
                 let mut mask = tensor(shape, 3);
                 let mut view = mask.try_as_plain_ram_mut()?;
@@ -251,7 +267,7 @@ fn keys_of_nothing() -> TractResult<()> {
         sink: Some(vec![2, 3, 1]),
     };
     let values = [2, 5, 4];
-    let model = model_with_values(&case, false, &values)?;
+    let model = model_with(&case, false, &values, None)?;
     let inputs: TVec<TValue> = tvec!(
         tensor(&case.queries, 0).into(),
         tensor(&case.keys, 0).into(),
@@ -317,8 +333,8 @@ fn factors_in_bf16() -> TractResult<()> {
         let inputs: TVec<TValue> = inputs.collect::<TractResult<_>>()?;
         let attend = |bf16: Option<Bf16Isa>| -> TractResult<Tensor> {
             let [scores, values] = products.clone().map(|product| product.rounded_to(bf16));
-            let op =
-                Attention::new(scores, 0.5, values, false, &dims).context("it is attention")?;
+            let op = Attention::new(scores, 0.5, values, [false; 2], &dims)
+                .context("it is attention")?;
             op.eval(inputs.clone())
         };
         let [q, k, v] = [q, k, v].map(|it| it.into_iter().map(rounded_to_bf16).collect::<Vec<_>>());
@@ -735,7 +751,7 @@ fn pages_and_tensors(
     let of_queries = dims(&[2, 3, 5, 7, depth]);
     let scores = op("bgrqd,bgkd->bgrqk", [&of_queries, &dims(&[2, 3, 9, depth])])?;
     let values = op("bgrqk,bgkd->bgrqd", [&of_scores, &dims(&[2, 3, 9, width])])?;
-    let attention = Attention::new(scores, 0.5, values, has_sink, &of_scores);
+    let attention = Attention::new(scores, 0.5, values, [has_sink, false], &of_scores);
     let attention = attention.context("it is attention")?;
     let on_pages = attention.on_pages(4).context("keys and values are in rows")?;
     let sizes = [(PagedFactor::Keys, depth), (PagedFactor::Values, width)]
@@ -837,7 +853,7 @@ fn after_no_sequences() -> TractResult<()> {
             let some = dims([2, 2, 3, 4]);
             let (scores, of_scores) = (op("bhqd,bhkd->bhqk", [&some, &some])?, dims([2, 2, 3, 3]));
             let values = op("bhqk,bhkd->bhqd", [&of_scores, &some])?;
-            let attention = Attention::new(scores, 0.5, values, false, &of_scores);
+            let attention = Attention::new(scores, 0.5, values, [false; 2], &of_scores);
             let attention = attention.context("it is attention")?;
             let on_pages = attention.on_pages(4).context("keys and values are in rows")?;
             let queries = tensor(&[beams.len(), 2, 3, 4], 1).into_tvalue();

@@ -6,17 +6,16 @@ use tract_core::internal::*;
 
 use super::product::{DepthwiseRows, TilePlace};
 use super::singles::{Singles, finish};
+use super::window::ChannelsLastWindow;
 use crate::bf16::{Number, vector_at};
-use crate::cost;
-use crate::isa::{Instructions, Lanes, On, OnLanes, with_isa};
-use crate::memory::{Aligned, elements, filled_output};
+use crate::isa::{Instructions, Lanes, On, with_isa};
+use crate::memory::{Aligned, Scratch};
 use crate::product::activation::ActivationLanes;
-use crate::threads::fill_rows;
 
 /// The kernel of each channel, packed: some vectors of neighbouring channels are a panel, in which the taps follow each other.
 ///
 /// Of groups, a tap has a step for each input channel. A step multiplies a vector of weights with those numbers of a pixel, one of each
-/// group, again and again: so the lanes of a vector, and the numbers of [`arranged`](Self::arranged) data, have one of each group in turn.
+/// group, again and again: so the lanes of a vector, and the numbers of copied lines, have one of each group in turn.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ChannelKernels {
     /// The steps of a sum: its taps, times the channels of a group.
@@ -79,28 +78,6 @@ impl ChannelKernels {
     fn panel(&self, first: usize, lanes: usize) -> &[f32] {
         &self.weights[first * self.steps..][..lanes * self.steps]
     }
-
-    /// Data whose pixels are in the order in which groups need it, in single precision, and with zeros up to whole vectors. It is none if
-    /// that is the order that it has.
-    pub fn arranged(&self, operator: &str, data: &Tensor) -> TractResult<Option<Tensor>> {
-        let instructions = Instructions::detect();
-        if self.of_group == 1 || !instructions.has_repeats() {
-            return Ok(None);
-        }
-        let channels = data.shape()[data.rank() - 1];
-        let of_pixel = channels.next_multiple_of(instructions.lanes());
-        let pixels = data.len() / channels.max(1);
-        let count = pixels.checked_mul(of_pixel).context("the data is too large")?;
-        let arranged = filled_output(operator, &[count], |arranged: &mut [f32]| {
-            fill_rows(arranged, of_pixel, cost::ELEMENT.of(count), |first, arranged| {
-                let (size, of_group) = (data.datum_type().size_of(), self.of_group);
-                let bytes = &elements(data)?[first * channels * size..];
-                instructions.run(Arrange { bytes, size, channels, arranged, of_group });
-                Ok(())
-            })
-        })?;
-        Ok(Some(arranged))
-    }
 }
 
 /// Which channel of a vector's a lane has, if it has one of each group in turn; groups have so many channels each.
@@ -110,7 +87,7 @@ const fn place_of(lane: usize, lanes: usize, of_group: usize) -> usize {
 }
 
 /// The channels of the lanes of a vector.
-const fn places<const N: usize>(of_group: usize) -> [u32; N] {
+const fn places_of_group<const N: usize>(of_group: usize) -> [u32; N] {
     let mut places = [0; N];
     let mut lane = 0;
     while lane < N {
@@ -120,50 +97,25 @@ const fn places<const N: usize>(of_group: usize) -> [u32; N] {
     places
 }
 
-/// [`ChannelKernels::arranged`] pixels.
-struct Arrange<'a> {
-    bytes: &'a [u8],
-    size: usize,
-    channels: usize,
-    arranged: &'a mut [f32],
-    of_group: usize,
-}
-
-impl OnLanes for Arrange<'_> {
-    #[inline(always)]
-    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
-        match self.size {
-            2 if const { N > 8 } => self.run_on::<[u8; 2], L, N>(lanes),
-            _ => self.run_on::<f32, L, N>(lanes),
-        }
-    }
-}
-
-impl Arrange<'_> {
-    #[inline(always)]
-    fn run_on<T: Number, L: Lanes<N>, const N: usize>(self, lanes: L) {
-        let places = places::<N>(self.of_group);
-        let of_pixel = self.channels.next_multiple_of(N);
-        let pixels = self.arranged.chunks_exact_mut(of_pixel);
-        let data: &[T] = cast_slice(self.bytes);
-        for (pixel, numbers) in pixels.zip(data.chunks_exact(self.channels)) {
-            for (vector, place) in pixel.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-                let numbers = vector_at(lanes, numbers, vector * N);
-                lanes.store(place, lanes.permute(numbers, &places));
-            }
-        }
-    }
-}
-
 /// What is made of the elements of a window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reduction<'a> {
-    /// The sum of products with a kernel for each channel, and a bias: of one channel, or of a narrow group. The data is [arranged](ChannelKernels::arranged).
+    /// The sum of products with a kernel for each channel, and a bias: of one channel, or of a narrow group.
     Sum(&'a ChannelKernels),
     /// The sum.
     SameSum,
     /// The greatest element. Padding is the least of all finite numbers, which is this one, as in OpenVINO and in tract; NaN is ignored.
     Max(f32),
+}
+
+impl Reduction<'_> {
+    /// The input channels of a group.
+    fn of_group(&self) -> usize {
+        match self {
+            Reduction::Sum(kernels) => kernels.of_group,
+            Reduction::SameSum | Reduction::Max(_) => 1,
+        }
+    }
 }
 
 /// Some pixels of all channels.
@@ -189,35 +141,32 @@ impl ChannelSums<'_> {
     }
 
     fn compute_on<L: ActivationLanes<N>, const N: usize>(&mut self, lanes: L) {
-        match self.rows.size {
-            2 if const { L::ROUNDS_TO_BF16 } => self.compute_of::<[u8; 2], L, N>(lanes),
-            _ => self.compute_of::<f32, L, N>(lanes),
-        }
-    }
+        let DepthwiseRows { window, channels, size, first, pixels, .. } = self.rows;
 
-    fn compute_of<T: Number, L: ActivationLanes<N>, const N: usize>(&mut self, lanes: L) {
-        let padding = match self.reduction {
-            Reduction::Max(least) => least,
-            Reduction::Sum(_) | Reduction::SameSum => 0.,
-        };
-        let (window, channels) = (self.rows.window, self.rows.channels);
-        let padding = vec![T::of(padding); channels.next_multiple_of(N)];
+        let [y_stride, stride] = [1, 2].map(|axis| window.per_image.strides[axis]);
+        let bytes_of_column = (channels * size).max(LANES_OF_PANEL * size_of::<f32>()) * stride;
+        let most_pixels = (BYTES_OF_LINES / bytes_of_column.max(1)).max(LEAST_PIXELS);
         let (mut starts, mut lines) = (vec![], vec![]);
-        let first = self.rows.first;
         let mut first_row = 0;
-        for (line, pixels) in window.lines_of(first..first + self.rows.pixels) {
+        for (line, pixels) in window.lines_of(first..first + pixels) {
             window.lines(line, &mut starts);
             let met = starts.iter().enumerate();
-            let met = met.filter_map(|(row, start)| Some((row, (*start)?))).collect();
-            let (x, pixels, padding) = (pixels.start, pixels.len(), &*padding);
-            lines.push(LineOfPixels { x, pixels, first_row, met, padding });
-            first_row += pixels;
+            let met: TVec<(usize, usize)> =
+                met.filter_map(|(row, start)| Some((row, (*start)?))).collect();
+            for x in pixels.clone().step_by(most_pixels) {
+                let pixels = most_pixels.min(pixels.end - x);
+                lines.push(LineOfPixels { x, pixels, first_row, met: met.clone() });
+                first_row += pixels;
+            }
         }
-        let of_pixel = channels.next_multiple_of(N);
-        let bytes =
-            window.per_image.input[2] * of_pixel * window.per_image.strides[1] * size_of::<T>();
-        for lines in lines.chunks((BYTES_OF_LINES / bytes.max(1)).max(1)) {
-            lanes.enter(ChannelsOfLines::<T, N>(self, lines));
+        let bytes = bytes_of_column * window.per_image.input[2].min(most_pixels * stride);
+        let copies = match self.reduction {
+            Reduction::Sum(kernels) => size != size_of::<f32>() || kernels.of_group > 1,
+            Reduction::SameSum | Reduction::Max(_) => false,
+        };
+        for lines in lines.chunks_mut((BYTES_OF_LINES / (bytes * y_stride).max(1)).max(1)) {
+            let copied = copies.then(|| CopiedLines::of(window, lines));
+            lanes.enter(ChannelsOfLines::<N> { sums: self, lines, copied });
         }
     }
 }
@@ -226,52 +175,177 @@ impl ChannelSums<'_> {
 /// second-level cache.
 const BYTES_OF_LINES: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 
+/// Longer lines are cut into parts of so many pixels or more.
+const LEAST_PIXELS: usize = if cfg!(test) { 16 } else { 64 };
+
+/// The most lanes of a panel.
+const LANES_OF_PANEL: usize = 48;
+
 /// Some pixels of a line of the output, and what they meet.
-struct LineOfPixels<'l, T> {
+struct LineOfPixels {
     /// The first of them in the line, how many there are, and the number of the first one among those of the task.
     x: usize,
     pixels: usize,
     first_row: usize,
-    /// For each row of the kernel that meets data, which one it is, and where the line of the image begins, in pixels.
+    /// For each row of the kernel that meets data, which one it is, and where the line of the image begins in what is read, in pixels.
     met: TVec<(usize, usize)>,
-    /// What a pixel of padding has, with no influence on the result.
-    padding: &'l [T],
+}
+
+/// The lines of the image that some lines of the output meet. They are copied for each panel of channels: so numbers in bf16 are converted
+/// once, and those of groups are in the order in which these need them.
+struct CopiedLines {
+    /// Where they begin, in pixels.
+    starts: Vec<usize>,
+    /// The first pixel of each that is met, and how many there are from that on.
+    column: usize,
+    columns: usize,
+}
+
+impl CopiedLines {
+    /// Those that these lines meet, which then know where the copies begin.
+    fn of(window: &ChannelsLastWindow, lines: &mut [LineOfPixels]) -> CopiedLines {
+        let per_image = &window.per_image;
+        let (pad, stride, size) = (per_image.pads[2][0], per_image.strides[2], per_image.input[2]);
+        let reach = (per_image.kernel[2] - 1) * per_image.dilations[2];
+        let first = lines.iter().map(|line| line.x).min().unwrap_or(0);
+        let last = lines.iter().map(|line| line.x + line.pixels - 1).max().unwrap_or(0);
+        let column = (first * stride).saturating_sub(pad).min(size);
+        let columns = (last * stride + reach + 1).saturating_sub(pad).min(size) - column;
+        let mut starts: Vec<usize> =
+            lines.iter().flat_map(|line| line.met.iter().map(|(_, start)| *start)).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        for (_, start) in lines.iter_mut().flat_map(|line| &mut line.met) {
+            *start = starts.binary_search(start).expect("it is one of them") * columns;
+        }
+        CopiedLines { starts, column, columns }
+    }
+
+    /// Copies `V` vectors of channels, from one on.
+    #[inline(always)]
+    fn copy<T: Number, L: Lanes<N>, const N: usize, const V: usize>(
+        &self,
+        lanes: L,
+        rows: &DepthwiseRows<Singles>,
+        of_group: usize,
+        first: usize,
+        places: &mut [f32],
+    ) {
+        let (data, channels): (&[T], usize) = (cast_slice(rows.bytes), rows.channels);
+        let places = places.as_chunks_mut::<N>().0.as_chunks_mut::<V>().0;
+        let places = places.chunks_exact_mut(self.columns.max(1));
+        let order = places_of_group::<N>(of_group);
+        for (start, places) in self.starts.iter().zip(places) {
+            let pixels = &data[(start + self.column) * channels..][..self.columns * channels];
+            let of_vectors = pixels.get(first * N..).unwrap_or(&[]).chunks(channels);
+            for (numbers, place) in of_vectors.zip(places) {
+                let mut vectors = [lanes.splat(0.); V];
+                // What follows may be of the next pixel: there are no weights for it.
+                if let Some(whole) = numbers.as_chunks().0.first_chunk::<V>() {
+                    for vector in 0..V {
+                        vectors[vector] = T::load(lanes, &whole[vector]);
+                    }
+                } else {
+                    for vector in 0..V {
+                        vectors[vector] = vector_at(lanes, numbers, vector * N);
+                    }
+                }
+                if of_group > 1 {
+                    for vector in 0..V {
+                        vectors[vector] = lanes.permute(vectors[vector], &order);
+                    }
+                }
+                for vector in 0..V {
+                    lanes.store(&mut place[vector], vectors[vector]);
+                }
+            }
+        }
+    }
 }
 
 /// All channels of some lines.
-struct ChannelsOfLines<'t, 'a, 'l, T, const N: usize>(
-    &'t mut ChannelSums<'a>,
-    &'t [LineOfPixels<'l, T>],
-);
+struct ChannelsOfLines<'t, 'a, const N: usize> {
+    sums: &'t mut ChannelSums<'a>,
+    lines: &'t [LineOfPixels],
+    copied: Option<CopiedLines>,
+}
 
-impl<L: ActivationLanes<N>, T: Number, const N: usize> On<L> for ChannelsOfLines<'_, '_, '_, T, N> {
+impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, N> {
     #[inline(always)]
     fn run(self, lanes: L) {
-        let ChannelsOfLines(ChannelSums { rows, reduction }, lines) = self;
-        let vectors = rows.channels.div_ceil(N);
-        let of_group = match reduction {
-            Reduction::Sum(kernels) => kernels.of_group,
-            Reduction::SameSum | Reduction::Max(_) => 1,
-        };
+        let ChannelsOfLines { sums: ChannelSums { rows, reduction }, lines, copied } = self;
+        let (vectors, of_group) = (rows.channels.div_ceil(N), reduction.of_group());
+        let mut room = Scratch::new(match &copied {
+            Some(CopiedLines { starts, columns, .. }) => starts.len() * columns * LANES_OF_PANEL,
+            None => 0,
+        });
         for (first, width) in panels(vectors, N) {
+            let copied = match &copied {
+                None => None,
+                Some(copied) => {
+                    let CopiedLines { ref starts, column, columns } = *copied;
+                    let places = &mut room[..starts.len() * columns * width * N];
+                    macro_rules! copy {
+                        ($number:ty, $vectors:literal) => {
+                            copied.copy::<$number, L, N, $vectors>(
+                                lanes, rows, of_group, first, places,
+                            )
+                        };
+                    }
+                    match (rows.size, width) {
+                        (2, 3) if const { L::ROUNDS_TO_BF16 && N > 8 } => copy!([u8; 2], 3),
+                        (2, 2) if const { L::ROUNDS_TO_BF16 } => copy!([u8; 2], 2),
+                        (2, _) if const { L::ROUNDS_TO_BF16 } => copy!([u8; 2], 1),
+                        (_, 3) if const { N > 8 } => copy!(f32, 3),
+                        (_, 2) if const { N >= 8 } => copy!(f32, 2),
+                        _ => copy!(f32, 1),
+                    }
+                    let (numbers, of_pixel) = (&*places, width * N);
+                    Some(ChannelData { numbers, of_pixel, first: 0, column, columns })
+                }
+            };
             macro_rules! reduced {
-                ($reduce:expr, $vectors:literal) => {{
-                    let reduce = $reduce;
-                    lanes.enter(ReducedLines::<_, _, N, $vectors> { rows, reduce, lines, first })
+                ($reduce:expr, $vectors:literal, $data:expr, $padding:expr) => {{
+                    let (reduce, data) = ($reduce, $data);
+                    let padding = [[Number::of($padding); N]; $vectors];
+                    lanes.enter(ReducedLines { rows, reduce, lines, first, data, padding })
                 }};
+            }
+            macro_rules! data {
+                () => {
+                    copied.unwrap_or_else(|| ChannelData::in_place(rows, first * N))
+                };
+            }
+            macro_rules! folded {
+                ($fold:expr, $vectors:literal, $padding:expr) => {
+                    match rows.size {
+                        2 if const { L::ROUNDS_TO_BF16 } => {
+                            let data = ChannelData::<[u8; 2]>::in_place(rows, first * N);
+                            reduced!($fold, $vectors, data, $padding)
+                        }
+                        _ => {
+                            let data = ChannelData::<f32>::in_place(rows, first * N);
+                            reduced!($fold, $vectors, data, $padding)
+                        }
+                    }
+                };
             }
             macro_rules! of_vectors {
                 ($vectors:literal) => {
                     match reduction {
                         Reduction::Sum(kernels) if const { L::REPEATS } && 2 * of_group == N => {
-                            reduced!(WeightedSum::<2>(kernels), $vectors)
+                            reduced!(WeightedSum::<2>(kernels), $vectors, data!(), 0.)
                         }
                         Reduction::Sum(kernels) if const { L::REPEATS } && 4 * of_group == N => {
-                            reduced!(WeightedSum::<4>(kernels), $vectors)
+                            reduced!(WeightedSum::<4>(kernels), $vectors, data!(), 0.)
                         }
-                        Reduction::Sum(kernels) => reduced!(WeightedSum::<N>(kernels), $vectors),
-                        Reduction::SameSum => reduced!(Fold::<false>(0.), $vectors),
-                        Reduction::Max(least) => reduced!(Fold::<true>(*least), $vectors),
+                        Reduction::Sum(kernels) => {
+                            reduced!(WeightedSum::<N>(kernels), $vectors, data!(), 0.)
+                        }
+                        Reduction::SameSum => folded!(Fold::<false>(0.), $vectors, 0.),
+                        Reduction::Max(least) => {
+                            folded!(Fold::<true>(*least), $vectors, *least)
+                        }
                     }
                 };
             }
@@ -281,6 +355,26 @@ impl<L: ActivationLanes<N>, T: Number, const N: usize> On<L> for ChannelsOfLines
                 _ => of_vectors!(1),
             }
         }
+    }
+}
+
+/// The data that some vectors of channels meet: lines of the image, or copies of them.
+#[derive(Clone, Copy)]
+struct ChannelData<'d, T> {
+    numbers: &'d [T],
+    /// The numbers of a pixel, and where those of the vectors begin.
+    of_pixel: usize,
+    first: usize,
+    /// The first pixel of the lines that is there, and how many there are from that on.
+    column: usize,
+    columns: usize,
+}
+
+impl<'d, T: Number> ChannelData<'d, T> {
+    /// The image as it is, whose channels begin with one.
+    fn in_place(rows: &DepthwiseRows<'d, Singles>, first: usize) -> ChannelData<'d, T> {
+        let (numbers, columns) = (cast_slice(rows.bytes), rows.window.per_image.input[2]);
+        ChannelData { numbers, of_pixel: rows.channels, first, column: 0, columns }
     }
 }
 
@@ -306,11 +400,6 @@ trait Reduce: Copy {
         _step: usize,
     ) -> L::Floats {
         T::load(lanes, pixel)
-    }
-    /// How many numbers a pixel of the data has, if it has so many channels.
-    #[inline(always)]
-    fn of_pixel<const N: usize>(channels: usize) -> usize {
-        channels
     }
     /// A vector of results in the order of the channels.
     #[inline(always)]
@@ -355,14 +444,9 @@ impl<const GROUPS: usize> Reduce for WeightedSum<'_, GROUPS> {
     ) -> L::Floats {
         match GROUPS == N {
             true => T::load(lanes, pixel),
-            // Arranged data is in single precision.
+            // Those of groups are copied, in single precision.
             false => lanes.repeat::<GROUPS>(&cast_slice(pixel).as_chunks().0[step]),
         }
-    }
-
-    #[inline(always)]
-    fn of_pixel<const N: usize>(channels: usize) -> usize {
-        if GROUPS == N { channels } else { channels.next_multiple_of(N) }
     }
 
     #[inline(always)]
@@ -370,7 +454,7 @@ impl<const GROUPS: usize> Reduce for WeightedSum<'_, GROUPS> {
         match GROUPS == N {
             true => results,
             // The other way round: as if there were groups of so many channels as there are groups.
-            false => lanes.permute(results, &const { places::<N>(GROUPS) }),
+            false => lanes.permute(results, &const { places_of_group::<N>(GROUPS) }),
         }
     }
 
@@ -418,15 +502,18 @@ impl<const IS_MAX: bool> Reduce for Fold<IS_MAX> {
 const MOST_PIXELS_MET: usize = 32;
 
 /// `V` vectors of channels of some lines, from a vector on.
-struct ReducedLines<'t, 'a, 'l, T, R: Reduce, const N: usize, const V: usize> {
+struct ReducedLines<'t, 'a, T, R: Reduce, const N: usize, const V: usize> {
     rows: &'t mut DepthwiseRows<'a, Singles>,
     reduce: R,
-    lines: &'t [LineOfPixels<'l, T>],
+    lines: &'t [LineOfPixels],
     first: usize,
+    data: ChannelData<'t, T>,
+    /// What a pixel of padding has, with no influence on the result.
+    padding: [[T; N]; V],
 }
 
 impl<L: ActivationLanes<N>, T: Number, F: Reduce, const N: usize, const V: usize> On<L>
-    for ReducedLines<'_, '_, '_, T, F, N, V>
+    for ReducedLines<'_, '_, T, F, N, V>
 {
     #[inline(always)]
     fn run(mut self, lanes: L) {
@@ -436,10 +523,10 @@ impl<L: ActivationLanes<N>, T: Number, F: Reduce, const N: usize, const V: usize
     }
 }
 
-impl<T: Number, F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, '_, T, F, N, V> {
+impl<T: Number, F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, T, F, N, V> {
     /// The pixels of a line.
     #[inline(always)]
-    fn line<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels<T>) {
+    fn line<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels) {
         let window = self.rows.window;
         let per_image = &window.per_image;
         let (pad, size, stride) = (per_image.pads[2][0], per_image.input[2], per_image.strides[2]);
@@ -453,10 +540,10 @@ impl<T: Number, F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, 
             let begin = (line.x + pixel) * stride;
             let last = begin + (tile - 1) * stride + reach;
             // Vectors of the last pixel of the data may reach beyond it.
-            let met = start + last.saturating_sub(pad).min(size.saturating_sub(1));
-            let of_pixel = F::of_pixel::<N>(self.rows.channels);
-            let end = met * of_pixel + (self.first + V) * N;
-            let is_within = end <= self.rows.bytes.len() / size_of::<T>();
+            let met = last.saturating_sub(pad).min(size.saturating_sub(1));
+            let ChannelData { numbers, of_pixel, first, column, .. } = self.data;
+            let end = (start + met.saturating_sub(column)) * of_pixel + first + V * N;
+            let is_within = end <= numbers.len();
             let is_whole = begin >= pad && last - pad < size && is_within;
             let is_within = is_within && last - begin < MOST_PIXELS_MET;
             match tile {
@@ -480,42 +567,42 @@ impl<T: Number, F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, 
     fn tile<L: ActivationLanes<N>, const R: usize, const WHOLE: bool>(
         &mut self,
         lanes: L,
-        line: &LineOfPixels<T>,
+        line: &LineOfPixels,
         pixel: usize,
     ) {
-        let DepthwiseRows { bytes, window, .. } = *self.rows;
-        let data: &[T] = cast_slice(bytes);
-        let channels = F::of_pixel::<N>(self.rows.channels);
+        let ChannelData { numbers: data, of_pixel, first, column: left_out, columns: of_line } =
+            self.data;
         let channel = self.first * N;
-        let per_image = &window.per_image;
+        let per_image = &self.rows.window.per_image;
         let (columns, stride, pad) =
             (per_image.kernel[2], per_image.strides[2], per_image.pads[2][0]);
         let begin = (line.x + pixel) * stride;
         let weights = self.reduce.weights(channel, V * N).as_chunks::<N>().0.as_chunks::<V>().0;
         let mut results = [self.begin(lanes); R];
-        let distance = per_image.dilations[2] * channels;
+        let distance = per_image.dilations[2] * of_pixel;
         // What a row of the kernel meets of each pixel, from its first column on.
         let reach = (columns - 1) * distance + V * N;
-        let padding = &line.padding[channel..].as_chunks().0.as_chunks().0[0];
+        let padding = self.padding;
         // The pixels that a row of the kernel meets, from the first one on, in steps of one.
-        let mut met: [&[[T; N]; V]; MOST_PIXELS_MET] = [padding; MOST_PIXELS_MET];
+        let mut met: [&[[T; N]; V]; MOST_PIXELS_MET] = [&padding; MOST_PIXELS_MET];
         let met_count = (R - 1) * stride + (columns - 1) * per_image.dilations[2] + 1;
         let are_data = pad.saturating_sub(begin)
             ..met_count.min((pad + per_image.input[2]).saturating_sub(begin));
         for (row_of_kernel, start) in &line.met {
             // From the first pixel of the image's line to the vectors of the last one.
-            let line = &data[start * channels + channel..];
-            let reach_of_line = per_image.input[2].saturating_sub(1) * channels + V * N;
+            let line = &data[start * of_pixel + first..];
+            let reach_of_line = of_line.saturating_sub(1) * of_pixel + V * N;
             let line = &line[..line.len().min(reach_of_line)];
             let mut rows: [&[T]; R] = [&[]; R];
             if WHOLE {
                 for row in 0..R {
-                    rows[row] = &line[(begin + row * stride - pad) * channels..][..reach];
+                    let pixel = begin + row * stride - pad - left_out;
+                    rows[row] = &line[pixel * of_pixel..][..reach];
                 }
             }
             if !WHOLE {
                 for pixel in are_data.clone() {
-                    let numbers = &line[(begin + pixel - pad) * channels..];
+                    let numbers = &line[(begin + pixel - pad - left_out) * of_pixel..];
                     met[pixel] = &numbers.as_chunks().0.as_chunks().0[0];
                 }
             }
@@ -562,12 +649,11 @@ impl<T: Number, F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, 
 
     /// One pixel anywhere.
     #[inline(always)]
-    fn single<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels<T>, pixel: usize) {
-        let DepthwiseRows { bytes, window, .. } = *self.rows;
-        let data: &[T] = cast_slice(bytes);
-        let channels = F::of_pixel::<N>(self.rows.channels);
+    fn single<L: ActivationLanes<N>>(&mut self, lanes: L, line: &LineOfPixels, pixel: usize) {
+        let ChannelData { numbers: data, of_pixel, first: first_number, column: left_out, .. } =
+            self.data;
         let channel = self.first * N;
-        let per_image = &window.per_image;
+        let per_image = &self.rows.window.per_image;
         let (columns, dilation, pad) =
             (per_image.kernel[2], per_image.dilations[2], per_image.pads[2][0]);
         let begin = (line.x + pixel) * per_image.strides[2];
@@ -578,8 +664,8 @@ impl<T: Number, F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, 
         let end = (pad + per_image.input[2]).saturating_sub(begin).div_ceil(dilation).min(columns);
         for (row_of_kernel, start) in &line.met {
             for column in first..end {
-                let x = begin + column * dilation - pad;
-                let numbers = &data[(start + x) * channels + channel..];
+                let x = begin + column * dilation - pad - left_out;
+                let numbers = &data[(start + x) * of_pixel + first_number..];
                 for step in 0..F::steps::<N>() {
                     let tap = row_of_kernel * columns + column;
                     let weights = weights.get(tap * F::steps::<N>() + step);
@@ -588,7 +674,7 @@ impl<T: Number, F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, 
                         let numbers = numbers.get(vector * N..).unwrap_or(&[]);
                         let numbers = match numbers.first_chunk() {
                             Some(pixel) => F::numbers(lanes, pixel, step),
-                            // Arranged pixels have whole vectors.
+                            // Copied pixels have whole vectors.
                             None => T::load_first(lanes, numbers),
                         };
                         results[vector] =
@@ -605,7 +691,7 @@ impl<T: Number, F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, 
     fn finish<L: ActivationLanes<N>, const R: usize>(
         &mut self,
         lanes: L,
-        line: &LineOfPixels<T>,
+        line: &LineOfPixels,
         pixel: usize,
         results: [[L::Floats; V]; R],
     ) {

@@ -290,16 +290,10 @@ impl<E: ConvolutionElement> Convolution<E> {
         // Decided once: how many threads are free may change.
         let division = self.division(&window);
         let copies = self.copies_of_task(&window, &division, copy);
-        let mut size = dt_of_data.size_of();
+        let size = dt_of_data.size_of();
         let (copied, copied_bytes);
         let bytes = match &self.filters {
-            ConvolutionFilters::Depthwise(kernels) => {
-                copied = E::arranged(operator, kernels, &inputs[0])?;
-                if let Some(copied) = &copied {
-                    size = copied.datum_type().size_of();
-                }
-                Cow::Borrowed(copied.as_ref().map_or(Ok(bytes), elements)?)
-            }
+            ConvolutionFilters::Depthwise(_) => Cow::Borrowed(bytes),
             ConvolutionFilters::Products(ProductFilters { reading: Reading::Copied, .. }) => {
                 let mut copied = Vec::with_capacity(bytes.len() + 4);
                 copied.extend_from_slice(bytes);

@@ -143,13 +143,6 @@ impl PackedConvolution {
         !matches!(self.convolution, OfElements::Singles(_))
     }
 
-    /// Whether reading the data in bf16 is worth it: each number that a channel's sum is made of is converted again.
-    pub fn reads_bf16_fast(&self) -> bool {
-        const MOST_TAPS: usize = 9;
-        let taps: usize = self.description().0.kernel_shape.iter().product();
-        self.rounds() || taps <= MOST_TAPS
-    }
-
     /// Whether inputs and the output may be in bf16.
     pub fn takes_bf16(&self) -> bool {
         match &self.convolution {

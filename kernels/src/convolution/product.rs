@@ -51,14 +51,6 @@ pub(crate) trait ConvolutionElement:
     type Depthwise: Debug + PartialEq + Send + Sync;
     /// Computes all tiles of a task.
     fn multiply(task: &mut GemmTask<Self>);
-    /// The data of a convolution of single channels or of narrow groups, as these weights need it, if that is not how it is.
-    fn arranged(
-        _operator: &str,
-        _kernels: &Self::Depthwise,
-        _data: &Tensor,
-    ) -> TractResult<Option<Tensor>> {
-        Ok(None)
-    }
     /// Computes some pixels of such a convolution.
     fn depthwise(kernels: &Self::Depthwise, rows: DepthwiseRows<Self>);
 }

@@ -1,7 +1,6 @@
 //! Convolutions in single precision: a step is one number.
 
 use pulp::bytemuck::{cast_slice, cast_slice_mut};
-use tract_core::internal::*;
 
 use super::channels::{ChannelKernels, ChannelSums, Reduction};
 use super::output::OutputRows;
@@ -37,14 +36,6 @@ impl ConvolutionElement for Singles {
 
     fn multiply(task: &mut GemmTask<Singles>) {
         with_isa!(task.filters.instructions, isa => multiply_on(task, isa));
-    }
-
-    fn arranged(
-        operator: &str,
-        kernels: &ChannelKernels,
-        data: &Tensor,
-    ) -> TractResult<Option<Tensor>> {
-        kernels.arranged(operator, data)
     }
 
     fn depthwise(kernels: &ChannelKernels, rows: DepthwiseRows<Singles>) {

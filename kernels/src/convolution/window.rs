@@ -124,13 +124,14 @@ impl PixelCopy {
         filled.fill(0);
         let some = data.chunks(at_once * self.pixel_of_data());
         for (pixels, places) in some.zip(places.chunks_mut(at_once * of_pixel)) {
-            let pixels = pixels.chunks_exact(self.pixel_of_data());
-            for (pixel, place) in pixels.zip(filled.chunks_exact_mut(filled_pixel)) {
-                match pixel.len() {
-                    // Without a call for each.
-                    ONE => place[..ONE].copy_from_slice(&pixel[..ONE]),
-                    RGB => place[..RGB].copy_from_slice(&pixel[..RGB]),
-                    _ => place[..pixel.len()].copy_from_slice(pixel),
+            let filled_pixels = filled.chunks_exact_mut(filled_pixel);
+            match self.pixel_of_data() {
+                ONE => copy_narrow::<ONE>(pixels, filled_pixels),
+                RGB => copy_narrow::<RGB>(pixels, filled_pixels),
+                size => {
+                    for (pixel, place) in pixels.chunks_exact(size).zip(filled_pixels) {
+                        place[..size].copy_from_slice(pixel);
+                    }
                 }
             }
             self.copy_numbers(&filled[..places.len() / of_pixel * filled_pixel], places);
@@ -143,6 +144,15 @@ const ONE: usize = size_of::<f32>();
 
 /// Those of three.
 const RGB: usize = 3 * ONE;
+
+/// Copies pixels of so many bytes to the beginnings of places. The size is known, as a call for each pixel would take longer.
+fn copy_narrow<'p, const SIZE: usize>(pixels: &[u8], places: impl Iterator<Item = &'p mut [u8]>) {
+    for (pixel, place) in pixels.as_chunks::<SIZE>().0.iter().zip(places) {
+        if let Some(place) = place.first_chunk_mut() {
+            *place = *pixel;
+        }
+    }
+}
 
 /// How many numbers of pixels that are filled up are copied at once.
 const NUMBERS_AT_ONCE: usize = 1024;

@@ -17,12 +17,13 @@ use crate::attention::{AddendOfKept, Attention};
 /// What is between the scores and their product with the values.
 struct Between {
     scale: f32,
-    masks: TVec<MaskOrSink>,
-    sink: Option<MaskOrSink>,
+    factors: Option<Regrouped>,
+    masks: TVec<Regrouped>,
+    sink: Option<Regrouped>,
 }
 
-/// A mask or a sink, and how its axes become those of the scores.
-struct MaskOrSink {
+/// A mask, a sink or factors, and how their axes become those of the scores.
+struct Regrouped {
     outlet: OutletId,
     regrouped: Option<AxisOp>,
 }
@@ -35,11 +36,11 @@ fn regrouping(node: &TypedNode, rank: usize) -> Option<&AxisOp> {
     matches!(op, AxisOp::Reshape(at, from, _) if leaves_scores(*at, from)).then_some(op)
 }
 
-impl MaskOrSink {
-    /// What is added to scores whose axes are regrouped, if it can be regrouped back.
-    fn of(model: &TypedModel, outlet: OutletId, regrouped: Option<&AxisOp>) -> Option<MaskOrSink> {
+impl Regrouped {
+    /// What is added to scores whose axes are regrouped, or multiplies them, if it can be regrouped back.
+    fn of(model: &TypedModel, outlet: OutletId, regrouped: Option<&AxisOp>) -> Option<Regrouped> {
         let Some(AxisOp::Reshape(at, before, after)) = regrouped else {
-            return Some(MaskOrSink { outlet, regrouped: None });
+            return Some(Regrouped { outlet, regrouped: None });
         };
         let shape = &model.outlet_fact(outlet).ok()?.shape;
         let axes = &shape[*at..at + after.len()];
@@ -51,7 +52,7 @@ impl MaskOrSink {
             () if axes == &**after => AxisOp::Reshape(*at, after.clone(), before.clone()),
             () => return None,
         };
-        Some(MaskOrSink { outlet, regrouped: Some(op) })
+        Some(Regrouped { outlet, regrouped: Some(op) })
     }
 
     /// Wires it with the axes of the scores.
@@ -72,7 +73,7 @@ impl MaskOrSink {
 /// Follows the scores up to their softmax over the last axis, and the sink's weight that is cut off. In between, axes of heads
 /// may be regrouped, and are as they were at the end.
 fn between(chain: &mut Chain) -> Found<Between> {
-    let mut found = Between { scale: 1., masks: tvec!(), sink: None };
+    let mut found = Between { scale: 1., factors: None, masks: tvec!(), sink: None };
     let (mut is_softmax, mut has_column_of_sink) = (false, false);
     // What the axes were made of, if they are not those of the scores.
     let mut regrouped: Option<&AxisOp> = None;
@@ -93,7 +94,7 @@ fn between(chain: &mut Chain) -> Found<Between> {
         {
             let mask = model.outlet_fact(keep)?;
             rule_if!(mask.shape.last() == shape.last());
-            rule_if_some!(mask = MaskOrSink::of(model, keep, regrouped));
+            rule_if_some!(mask = Regrouped::of(model, keep, regrouped));
             found.masks.push(mask);
             chain.push(node);
             continue;
@@ -110,7 +111,7 @@ fn between(chain: &mut Chain) -> Found<Between> {
             let sink = model.outlet_fact(operand)?;
             rule_if!(!is_softmax && found.sink.is_none() && op.axis == last && next.slot == 0);
             rule_if!(sink.datum_type == DatumType::F32 && sink.shape[last].is_one());
-            rule_if_some!(sink = MaskOrSink::of(model, operand, regrouped));
+            rule_if_some!(sink = Regrouped::of(model, operand, regrouped));
             found.sink = Some(sink);
             has_column_of_sink = true;
         } else if let Some(op) = next.node.op_as::<Slice>() {
@@ -128,15 +129,22 @@ fn between(chain: &mut Chain) -> Found<Between> {
                 let mask = model.outlet_fact(operand)?;
                 rule_if!(!has_column_of_sink && mask.shape.last() == shape.last());
                 rule_if!(mask.datum_type == DatumType::F32);
-                rule_if_some!(mask = MaskOrSink::of(model, operand, regrouped));
+                rule_if_some!(mask = Regrouped::of(model, operand, regrouped));
                 found.masks.push(mask);
             } else {
                 rule_if!(!has_column_of_sink && found.masks.is_empty());
-                rule_if_some!(number = chain.number(next.operand)?);
-                match () {
-                    () if is_binary::<Mul>(next.node) => found.scale *= number,
-                    () if next.is_divided() => found.scale /= number,
-                    () => return Ok(None),
+                let number = chain.number(next.operand)?;
+                match (number, next.operand) {
+                    (Some(number), _) if is_binary::<Mul>(next.node) => found.scale *= number,
+                    (Some(number), _) if next.is_divided() => found.scale /= number,
+                    (None, Some(factors)) if is_binary::<Mul>(next.node) => {
+                        let fact = model.outlet_fact(factors)?;
+                        rule_if!(found.factors.is_none() && fact.datum_type == DatumType::F32);
+                        rule_if!(fact.shape.last().is_some_and(TDim::is_one));
+                        rule_if_some!(factors = Regrouped::of(model, factors, regrouped));
+                        found.factors = Some(factors);
+                    }
+                    _ => return Ok(None),
                 }
             }
         }
@@ -155,7 +163,7 @@ fn kept<'a>(chain: &Chain<'a>) -> Found<(&'a TypedNode, OutletId)> {
     Ok(is_hidden.then_some((node, keep)))
 }
 
-/// A product, a scale, masks, a softmax and another product. A sink is concatenated before the softmax, and its weight cut off after
+/// A product, a scale, factors of queries, masks, a softmax and another product. A sink is concatenated before the softmax, and its weight cut off after
 /// it.
 pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if!(node.op_is::<EinSum>());
@@ -177,8 +185,8 @@ pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -
         !product.takes(&shape, &fact.shape, &next.node.outputs[0].fact.shape),
         "the softmax and the values have shapes that are broadcast"
     );
-    let has_sink = between.sink.is_some();
-    let attention = Attention::new(scores, between.scale, product, has_sink, &shape);
+    let has_others = [&between.sink, &between.factors].map(Option::is_some);
+    let attention = Attention::new(scores, between.scale, product, has_others, &shape);
     let reason = "the rows, the columns and the batches of both products must be the same";
     let attention = or_refuse!(attention.ok_or(reason));
     chain.push(next.node);
@@ -188,6 +196,9 @@ pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -
     let name = &chain.last().name;
     if let Some(sink) = between.sink {
         inputs.push(sink.wire(model, &mut patch, format!("{name}.sink"))?);
+    }
+    if let Some(factors) = between.factors {
+        inputs.push(factors.wire(model, &mut patch, format!("{name}.factors"))?);
     }
     for (number, mask) in between.masks.into_iter().enumerate() {
         let mut outlet = mask.wire(model, &mut patch, format!("{name}.mask_{number}"))?;

@@ -31,9 +31,7 @@ impl Role {
         if let Some(op) = node.op_as::<PackedConvolution>() {
             let converts = || {
                 let rounded: Box<dyn TypedOp> = Box::new(op.with_output_in_bf16());
-                let mut reads = vec![true; node.inputs.len()];
-                reads[0] = op.reads_bf16_fast();
-                Role::Converts(reads, Some(rounded))
+                Role::Converts(vec![true; node.inputs.len()], Some(rounded))
             };
             return Ok(op.takes_bf16().then(converts));
         }
