@@ -223,6 +223,7 @@ impl CopiedLines {
 
     /// Copies `V` vectors of channels, from one on.
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops of constants keep vectors in registers")]
     fn copy<T: Number, L: Lanes<N>, const N: usize, const V: usize>(
         &self,
         lanes: L,

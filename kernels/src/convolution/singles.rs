@@ -247,6 +247,7 @@ impl<const N: usize, const V: usize> FinishRows<'_, '_, N, V> {
     }
 
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn rows<T: Number, L: ActivationLanes<N>>(self, lanes: L, ending: Ending) {
         let FinishRows { epilogue, sums, at: TilePlace { channel, width, first_row }, output } =
             self;
@@ -302,6 +303,7 @@ impl<const N: usize, const V: usize> FinishRows<'_, '_, N, V> {
 
 /// Adds what there is for each number of some vectors.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
 fn add<T: Number, L: Lanes<N>, const N: usize, const V: usize>(
     lanes: L,
     residual: &[T],

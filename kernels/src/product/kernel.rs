@@ -33,6 +33,7 @@ pub(crate) struct OperandB<'a, T = f32> {
     /// What few rows will meet after them, of the same size.
     pub next: Option<&'a [T]>,
     /// Whether tiles ask for what follows in memory, as that is met next and may be far away.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX asks"))]
     pub asks: bool,
 }
 
