@@ -306,6 +306,17 @@ fn attention(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> 
     let scale = builder.number(0.5, rank);
     scores = some!(builder.wire(mul(), &[scores, scale]));
     let mut scores_shape = builder.shape(scores);
+    if builder.u.ratio(1, 3)? {
+        let mut factors = scores_shape.clone();
+        factors[rank - 1] = 1.to_dim();
+        for dim in &mut factors {
+            if builder.u.ratio(1, 2)? {
+                *dim = 1.to_dim();
+            }
+        }
+        let factors = some!(builder.operand(&factors)?);
+        scores = some!(builder.wire(mul(), &[scores, factors]));
+    }
     for _ in 0..builder.u.int_in_range(0..=2)? {
         let mut mask = scores_shape.clone();
         for dim in &mut mask[..rank - 1] {

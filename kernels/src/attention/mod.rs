@@ -28,7 +28,7 @@ pub use pages::{AppendToPages, CachePrecision, PageFormat, PagedFactor};
 use pages::{Page, PageContents, PageLayout, Pages};
 use softmax::{AddendRows, SoftmaxOfScores};
 
-/// `Softmax(scale * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
+/// `Softmax(scale * factors * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
 /// caches, where those of all would be the largest tensor of many a model.
 ///
 /// The inputs are those of the scores in their order, the values, a sink if there is one, factors if there are some, and masks of the
@@ -52,7 +52,7 @@ const VALUES: usize = 2;
 /// How many scores are computed before their product with the values.
 const SCORES: usize = 1 << 15;
 
-/// The processor's tiles need so many queries, as keys and values are read again for each block of them.
+/// The processor's tiles are worth so many queries, as keys and values are read again for each block of them.
 const LEAST_ROWS_FOR_TILES: usize = 32;
 
 /// So many queries, or fewer, meet all keys at once.

@@ -4,12 +4,13 @@ use tract_core::ops::array::{MultiBroadcastTo, Slice, TypedConcat};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::{add, div, mul};
 use tract_core::ops::nn::{Softmax, SoftmaxKind};
+use tract_core::transform::ModelTransform;
 
 use super::*;
-use crate::WithKernels;
 use crate::isa::Bf16Isa;
 use crate::isa::tests::with_all_instructions;
 use crate::product::tests::{fractions, rounded_to_bf16, with_all_vectors};
+use crate::{InferencePrecision, KernelsConfig, KernelsTransform, WithKernels};
 
 /// Two products with a scale, masks, a sink and a softmax in between, and the shapes of what is fed.
 struct AttentionCase {
@@ -206,50 +207,66 @@ fn cases() -> Vec<AttentionCase> {
 
 #[test]
 fn it_is_the_softmax_between_two_products() -> TractResult<()> {
-    for case in cases() {
-        let axes_of_scores = case.scores.split("->").nth(1).context("it has scores")?.len();
-        let mut ways = vec![(false, None), (true, None)];
-        // Along the axes of the batch, and for each query.
-        ways.extend((0..axes_of_scores - 1).map(|axis| (false, Some(axis))));
-        for (is_divided, factors) in ways {
-            let model = model_with(&case, is_divided, &case.values_shape(), factors)?;
-            let mut inputs: TVec<TValue> = tvec!(
-                tensor(&case.queries, 0).into(),
-                tensor(&case.keys, 5).into(),
-                tensor(&case.values_shape(), 9).into(),
-            );
-            if factors.is_some() {
-                let fact = model.input_fact(3)?;
-                inputs.push(tensor(fact.shape.as_concrete().context("it is known")?, 4).into());
-            }
-            for shape in &case.masks {
-                let mut mask = tensor(shape, 3);
-                let mut view = mask.try_as_plain_ram_mut()?;
-                // Some keys are hidden; from the last query all of them, if each has its own mask.
-                let elements = view.as_slice_mut::<f32>()?;
-                let keys = shape[shape.len() - 1];
-                elements.iter_mut().step_by(7).for_each(|it| *it = f32::NEG_INFINITY);
-                if elements.len() > keys * 2 {
-                    let last = elements.len() - keys;
-                    elements[last..].fill(f32::NEG_INFINITY);
-                }
-                inputs.push(mask.into());
-            }
-            inputs.extend(case.sink.as_ref().map(|sink| tensor(sink, 2).into()));
-            let expected = model.clone().into_runnable()?.run(inputs.clone())?;
-            with_all_vectors(|| {
-                let model = model.clone().with_kernels().unwrap().into_optimized().unwrap();
-                let names: Vec<_> = model.nodes().iter().map(|node| node.op.name()).collect();
-                let count =
-                    |it: &[&str]| names.iter().filter(|name| it.contains(&&***name)).count();
-                let ours = count(&["Attention", "Source", "MultiBroadcastTo"]);
-                assert_eq!((count(&["Attention"]), ours), (1, names.len()), "{names:?}");
-                let runnable = model.into_runnable().unwrap();
-                let check = || close(&runnable.run(inputs.clone()).unwrap()[0], &expected[0]);
-                check();
-                on_threads(check);
-            });
+    cases().iter().try_for_each(|case| check(case, &KernelsTransform::default(), 1e-5))
+}
+
+/// Masks, sinks and factors are those of each query, also where weights are rounded some rows at a time.
+#[test]
+fn all_of_it_in_bf16() -> TractResult<()> {
+    let config =
+        KernelsConfig { inference_precision: InferencePrecision::Bf16, ..Default::default() };
+    let transform = KernelsTransform::new(config)?;
+    cases().iter().try_for_each(|case| check(case, &transform, 0.03))
+}
+
+/// Compares a case with what tract computes, also with factors along each axis of the scores.
+fn check(case: &AttentionCase, transform: &KernelsTransform, most: f32) -> TractResult<()> {
+    let axes_of_scores = case.scores.split("->").nth(1).context("it has scores")?.len();
+    let mut ways = vec![(false, None), (true, None)];
+    // Along the axes of the batch, and for each query.
+    ways.extend((0..axes_of_scores - 1).map(|axis| (false, Some(axis))));
+    for (is_divided, factors) in ways {
+        let model = model_with(case, is_divided, &case.values_shape(), factors)?;
+        let mut inputs: TVec<TValue> = tvec!(
+            tensor(&case.queries, 0).into(),
+            tensor(&case.keys, 5).into(),
+            tensor(&case.values_shape(), 9).into(),
+        );
+        if factors.is_some() {
+            let fact = model.input_fact(3)?;
+            inputs.push(tensor(fact.shape.as_concrete().context("it is known")?, 4).into());
         }
+        for shape in &case.masks {
+            let mut mask = tensor(shape, 3);
+            let mut view = mask.try_as_plain_ram_mut()?;
+            // Some keys are hidden; from the last query all of them, if each has its own mask.
+            let elements = view.as_slice_mut::<f32>()?;
+            let keys = shape[shape.len() - 1];
+            elements.iter_mut().step_by(7).for_each(|it| *it = f32::NEG_INFINITY);
+            if elements.len() > keys * 2 {
+                let last = elements.len() - keys;
+                elements[last..].fill(f32::NEG_INFINITY);
+            }
+            inputs.push(mask.into());
+        }
+        inputs.extend(case.sink.as_ref().map(|sink| tensor(sink, 2).into()));
+        let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+        with_all_vectors(|| {
+            let mut model = model.clone();
+            transform.transform(&mut model).unwrap();
+            let model = model.into_optimized().unwrap();
+            let names: Vec<_> = model.nodes().iter().map(|node| node.op.name()).collect();
+            let count = |it: &[&str]| names.iter().filter(|name| it.contains(&&***name)).count();
+            let ours = count(&["Attention", "Source", "MultiBroadcastTo"]);
+            assert_eq!((count(&["Attention"]), ours), (1, names.len()), "{names:?}");
+            let runnable = model.into_runnable().unwrap();
+            let check = || {
+                let found = runnable.run(inputs.clone()).unwrap();
+                close_within(&found[0], &expected[0], most);
+            };
+            check();
+            on_threads(check);
+        });
     }
     Ok(())
 }

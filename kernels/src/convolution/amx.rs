@@ -255,7 +255,7 @@ impl<E: TileElement, const V: usize> On<E::Lanes> for FinishBlock<'_, '_, E, V> 
 
 /// Finishes the sums of some rows, several at a time.
 #[inline(always)]
-pub(super) fn finish_rows<L: SumLanes<E, LANES>, E: ConvolutionElement, const V: usize>(
+fn finish_rows<L: SumLanes<E, LANES>, E: ConvolutionElement, const V: usize>(
     lanes: L,
     epilogue: &E::Epilogue,
     sums: &[[[i32; LANES]; V]],

@@ -37,6 +37,11 @@ fn panels(vectors: usize, lanes: usize) -> impl Iterator<Item = (usize, usize)> 
     (0..vectors).step_by(most).map(move |first| (first, most.min(vectors - first)))
 }
 
+/// The lanes of the widest of the panels of so many vectors.
+fn most_lanes(vectors: usize, lanes: usize) -> usize {
+    panels(vectors, lanes).map(|(_, width)| width * lanes).max().unwrap_or(0)
+}
+
 impl ChannelKernels {
     /// Whether groups of so many input and output channels can be packed.
     pub fn takes_groups(of_group: usize) -> bool {
@@ -144,8 +149,17 @@ impl ChannelSums<'_> {
         let DepthwiseRows { window, channels, size, first, pixels, .. } = self.rows;
 
         let [y_stride, stride] = [1, 2].map(|axis| window.per_image.strides[axis]);
-        let bytes_of_column = (channels * size).max(LANES_OF_PANEL * size_of::<f32>()) * stride;
-        let most_pixels = (BYTES_OF_LINES / bytes_of_column.max(1)).max(LEAST_PIXELS);
+        let copies = match self.reduction {
+            Reduction::Sum(kernels) => size != size_of::<f32>() || kernels.of_group > 1,
+            Reduction::SameSum | Reduction::Max(_) => false,
+        };
+        let of_copy =
+            if copies { most_lanes(channels.div_ceil(N), N) * size_of::<f32>() } else { 0 };
+        let of_pixel = (channels * size).max(of_copy).max(1);
+        let reach = (window.per_image.kernel[2] - 1) * window.per_image.dilations[2];
+        // Each part of a line reads what the kernel reaches beyond it, too.
+        let most_pixels = (BYTES_OF_LINES / of_pixel).max(LEAST_COLUMNS).max(reach) / stride;
+        let most_pixels = most_pixels.max(1);
         let (mut starts, mut lines) = (vec![], vec![]);
         let mut first_row = 0;
         for (line, pixels) in window.lines_of(first..first + pixels) {
@@ -159,12 +173,9 @@ impl ChannelSums<'_> {
                 first_row += pixels;
             }
         }
-        let bytes = bytes_of_column * window.per_image.input[2].min(most_pixels * stride);
-        let copies = match self.reduction {
-            Reduction::Sum(kernels) => size != size_of::<f32>() || kernels.of_group > 1,
-            Reduction::SameSum | Reduction::Max(_) => false,
-        };
-        for lines in lines.chunks_mut((BYTES_OF_LINES / (bytes * y_stride).max(1)).max(1)) {
+        let bytes = of_pixel.saturating_mul(window.per_image.input[2].min(most_pixels * stride));
+        let most_lines = BYTES_OF_LINES / bytes.saturating_mul(y_stride).max(1);
+        for lines in lines.chunks_mut(most_lines.max(1)) {
             let copied = copies.then(|| CopiedLines::of(window, lines));
             lanes.enter(ChannelsOfLines::<N> { sums: self, lines, copied });
         }
@@ -173,13 +184,10 @@ impl ChannelSums<'_> {
 
 /// About the most bytes of data that are met by all lines for some vectors of channels before the next vectors, so that they stay in the
 /// second-level cache.
-const BYTES_OF_LINES: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
+const BYTES_OF_LINES: usize = if cfg!(test) { 4 << 10 } else { 256 << 10 };
 
-/// Longer lines are cut into parts of so many pixels or more.
-const LEAST_PIXELS: usize = if cfg!(test) { 16 } else { 64 };
-
-/// The most lanes of a panel.
-const LANES_OF_PANEL: usize = 48;
+/// Longer lines are cut into parts that meet so many pixels of the data or more.
+const LEAST_COLUMNS: usize = if cfg!(test) { 12 } else { 64 };
 
 /// Some pixels of a line of the output, and what they meet.
 struct LineOfPixels {
@@ -187,12 +195,12 @@ struct LineOfPixels {
     x: usize,
     pixels: usize,
     first_row: usize,
-    /// For each row of the kernel that meets data, which one it is, and where the line of the image begins in what is read, in pixels.
+    /// For each row of the kernel that meets data, which one it is, and where what is read of the line of the image begins, in pixels.
     met: TVec<(usize, usize)>,
 }
 
 /// The lines of the image that some lines of the output meet. They are copied for each panel of channels: so numbers in bf16 are converted
-/// once, and those of groups are in the order in which these need them.
+/// once for all these lines, and those of groups are in the order in which these need them.
 struct CopiedLines {
     /// Where they begin, in pixels.
     starts: Vec<usize>,
@@ -277,7 +285,9 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, N>
         let ChannelsOfLines { sums: ChannelSums { rows, reduction }, lines, copied } = self;
         let (vectors, of_group) = (rows.channels.div_ceil(N), reduction.of_group());
         let mut room = Scratch::new(match &copied {
-            Some(CopiedLines { starts, columns, .. }) => starts.len() * columns * LANES_OF_PANEL,
+            Some(CopiedLines { starts, columns, .. }) => {
+                starts.len() * columns * most_lanes(vectors, N)
+            }
             None => 0,
         });
         for (first, width) in panels(vectors, N) {

@@ -153,7 +153,7 @@ pub(super) fn finish<L: ActivationLanes<N>, const N: usize, const R: usize, cons
                 }
             }
         }
-        // NaN has no place between limits.
+        // Limits would replace NaN.
         if epilogue.activation != Activation::Identity {
             let (min, max) = (lanes.splat(min), lanes.splat(max));
             for row in 0..R {
@@ -221,7 +221,7 @@ impl<const N: usize, const V: usize> FinishRows<'_, '_, N, V> {
         let SinglesEpilogue { adds, activation, ref slopes } = *self.epilogue;
         let is_whole = self.at.width == V * N;
         let ending = Ending { adds, activation, has_slopes: slopes.is_some(), is_whole };
-        // Said again, so that the loops have what is said alone.
+        // The constants are repeated, so that each of these has a loop of its own.
         macro_rules! rows {
             ($($activation:pat => $same:expr, adds: $adds:literal;)*) => {
                 match ending {

@@ -96,7 +96,7 @@ pub(crate) struct TileRows<'a> {
     pub second: usize,
     /// Where the taps of a row begin, from its begin on: whole tiles of steps each.
     pub tap_offsets: &'a [usize],
-    /// What is prefetched meanwhile, to the second-level cache: all of it, if steps can ask for so much.
+    /// What is prefetched meanwhile, to the second-level cache: all of it, if steps can ask for so much, and maybe some of what follows.
     pub next: &'a [u8],
 }
 
@@ -192,7 +192,7 @@ impl Tiles {
             ([$($line:literal),*] $(($sums:literal, $row:literal, $vector:literal)),*; $($step:expr),*) => {
                 // SAFETY: the machine has the instructions, as there are configured tiles, which nothing else uses. They read `M` tiles of
                 // rows in each step of each tap, and whole tiles of `V` vectors of columns, and `V` vectors of first sums; they write `M`
-                // tiles of `V` vectors. That all of them are there was checked above, or is what the types say.
+                // tiles of `V` vectors. Prefetches read nothing. That all of them are there was checked above, or is what the types say.
                 unsafe {
                     asm!(
                         "test {data}, {data}",

@@ -139,7 +139,7 @@ impl<'a, T: Element> PackedGemm<'a, T> {
 }
 
 /// The most bytes of several panels that the processor's tiles multiply in a block of rows before the next panels.
-const BYTES_OF_PANELS: usize = if cfg!(test) { 1 << 12 } else { 32 << 10 };
+const BYTES_OF_PANELS: usize = if cfg!(test) { 1 << 13 } else { 32 << 10 };
 
 /// About how many bytes of rows meet all panels before the next rows, so that they stay in the second-level cache.
 const BYTES_OF_ROWS: usize = if cfg!(test) { 1 << 12 } else { 512 << 10 };

@@ -163,8 +163,8 @@ fn kept<'a>(chain: &Chain<'a>) -> Found<(&'a TypedNode, OutletId)> {
     Ok(is_hidden.then_some((node, keep)))
 }
 
-/// A product, a scale, factors of queries, masks, a softmax and another product. A sink is concatenated before the softmax, and its weight cut off after
-/// it.
+/// A product, a scale, factors of queries, masks, a softmax and another product. A sink is concatenated before the softmax, and its weight
+/// cut off after it.
 pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if!(node.op_is::<EinSum>());
     let mut chain = Chain::new(model, node);
