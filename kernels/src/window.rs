@@ -40,6 +40,11 @@ impl Window {
         self.output.iter().product()
     }
 
+    /// How far the last tap is behind the first one along an axis.
+    pub fn reach(&self, axis: usize) -> usize {
+        (self.kernel[axis] - 1) * self.dilations[axis]
+    }
+
     /// The elements of the kernel.
     pub fn taps(&self) -> usize {
         self.kernel.iter().product()

@@ -281,6 +281,16 @@ fn product(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> {
     Ok(builder.wire(some!(einsum(&axes)), &inputs))
 }
 
+/// Some of the sizes become 1.
+fn broadcast_some(builder: &mut Builder, sizes: &mut [TDim]) -> Result<()> {
+    for size in sizes {
+        if builder.u.ratio(1, 2)? {
+            *size = 1.to_dim();
+        }
+    }
+    Ok(())
+}
+
 /// The data are queries.
 fn attention(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> {
     builder.traits.is_tame = true;
@@ -309,21 +319,13 @@ fn attention(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> 
     if builder.u.ratio(1, 3)? {
         let mut factors = scores_shape.clone();
         factors[rank - 1] = 1.to_dim();
-        for dim in &mut factors {
-            if builder.u.ratio(1, 2)? {
-                *dim = 1.to_dim();
-            }
-        }
+        broadcast_some(builder, &mut factors)?;
         let factors = some!(builder.operand(&factors)?);
         scores = some!(builder.wire(mul(), &[scores, factors]));
     }
     for _ in 0..builder.u.int_in_range(0..=2)? {
         let mut mask = scores_shape.clone();
-        for dim in &mut mask[..rank - 1] {
-            if builder.u.ratio(1, 2)? {
-                *dim = 1.to_dim();
-            }
-        }
+        broadcast_some(builder, &mut mask[..rank - 1])?;
         let mask = some!(builder.mask(&mask));
         scores = some!(builder.wire(add(), &[scores, mask]));
     }
@@ -331,11 +333,7 @@ fn attention(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> 
     let weights = if builder.u.ratio(1, 3)? {
         let keys = std::mem::replace(&mut scores_shape[rank - 1], 1.to_dim());
         let mut sink = scores_shape.clone();
-        for dim in &mut sink {
-            if builder.u.ratio(1, 2)? {
-                *dim = 1.to_dim();
-            }
-        }
+        broadcast_some(builder, &mut sink)?;
         let sink = some!(builder.operand(&sink)?);
         let sinks = MultiBroadcastTo::new(scores_shape.into());
         let sinks = some!(builder.wire(sinks, &[sink]));
@@ -421,11 +419,7 @@ fn binary(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> {
             builder.number(number, shape.len())
         }
         _ => {
-            for dim in &mut shape {
-                if builder.u.ratio(1, 2)? {
-                    *dim = 1.to_dim();
-                }
-            }
+            broadcast_some(builder, &mut shape)?;
             some!(builder.operand(&shape)?)
         }
     };
@@ -605,11 +599,7 @@ fn rotary_embedding(builder: &mut Builder, data: OutletId) -> Result<Option<Outl
     let second = some!(builder.wire(Slice::new(last, size / 2, size), &[data]));
     let negated = some!(builder.wire(math::neg(), &[second]));
     let rotated = some!(builder.wire(TypedConcat::new(last), &[negated, first]));
-    for dim in &mut shape[..last] {
-        if builder.u.ratio(1, 2)? {
-            *dim = 1.to_dim();
-        }
-    }
+    broadcast_some(builder, &mut shape[..last])?;
     let (cos, sin) = (some!(builder.source(&shape)), some!(builder.source(&shape)));
     let of_cos = some!(builder.wire(mul(), &[data, cos]));
     let of_sin = some!(builder.wire(mul(), &[rotated, sin]));

@@ -520,7 +520,7 @@ fn from(elements: &[f32], begin: usize) -> &[f32] {
     elements.get(begin..).unwrap_or_default()
 }
 
-/// What is added to scores, or beside them: its elements, and the distances of neighbours along each axis of the scores.
+/// What is added to scores, or beside them, or multiplies them: its elements, and the distances of neighbours along each axis of the scores.
 type ScoreAddend<'a> = (&'a [f32], TVec<usize>);
 
 /// The distances of neighbours in what is added to scores of this shape, and has so many elements along their last axis.

@@ -156,7 +156,7 @@ impl ChannelSums<'_> {
         let of_copy =
             if copies { most_lanes(channels.div_ceil(N), N) * size_of::<f32>() } else { 0 };
         let of_pixel = (channels * size).max(of_copy).max(1);
-        let reach = (window.per_image.kernel[2] - 1) * window.per_image.dilations[2];
+        let reach = window.per_image.reach(2);
         // Each part of a line reads what the kernel reaches beyond it, too.
         let most_pixels = (BYTES_OF_LINES / of_pixel).max(LEAST_COLUMNS).max(reach) / stride;
         let most_pixels = most_pixels.max(1);
@@ -214,7 +214,7 @@ impl CopiedLines {
     fn of(window: &ChannelsLastWindow, lines: &mut [LineOfPixels]) -> CopiedLines {
         let per_image = &window.per_image;
         let (pad, stride, size) = (per_image.pads[2][0], per_image.strides[2], per_image.input[2]);
-        let reach = (per_image.kernel[2] - 1) * per_image.dilations[2];
+        let reach = per_image.reach(2);
         let first = lines.iter().map(|line| line.x).min().unwrap_or(0);
         let last = lines.iter().map(|line| line.x + line.pixels - 1).max().unwrap_or(0);
         let column = (first * stride).saturating_sub(pad).min(size);
@@ -291,7 +291,7 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, N>
             None => 0,
         });
         for (first, width) in panels(vectors, N) {
-            let copied = match &copied {
+            let copies = match &copied {
                 None => None,
                 Some(copied) => {
                     let CopiedLines { ref starts, column, columns } = *copied;
@@ -324,7 +324,7 @@ impl<L: ActivationLanes<N>, const N: usize> On<L> for ChannelsOfLines<'_, '_, N>
             }
             macro_rules! data {
                 () => {
-                    copied.unwrap_or_else(|| ChannelData::in_place(rows, first * N))
+                    copies.unwrap_or_else(|| ChannelData::in_place(rows, first * N))
                 };
             }
             macro_rules! folded {
@@ -541,7 +541,7 @@ impl<T: Number, F: Reduce, const N: usize, const V: usize> ReducedLines<'_, '_, 
         let window = self.rows.window;
         let per_image = &window.per_image;
         let (pad, size, stride) = (per_image.pads[2][0], per_image.input[2], per_image.strides[2]);
-        let reach = (per_image.kernel[2] - 1) * per_image.dilations[2];
+        let reach = per_image.reach(2);
         let start = line.met.last().map_or(0, |(_, start)| *start);
         let tile = if const { N > 8 } { 7 } else { 4 };
         let tile = if line.pixels < tile { 1 } else { tile };

@@ -474,7 +474,7 @@ impl ChannelsLastWindow {
     /// For each of some pixels of the output, where each tap begins in the images, or [`PADDING`].
     pub fn starts(&self, pixels: Range<usize>) -> Vec<usize> {
         let mut starts = Vec::with_capacity(pixels.len() * self.taps());
-        let reach = (self.per_image.kernel[2] - 1) * self.per_image.dilations[2];
+        let reach = self.per_image.reach(2);
         let (mut row, mut lines, mut first) = (usize::MAX, vec![], vec![]);
         for pixel in pixels {
             let x = pixel % self.per_image.output[2] * self.per_image.strides[2];

@@ -174,7 +174,11 @@ impl Tiles {
             bytes_of_columns: of_tile * V * ROW,
             last_tap: tap_offsets.as_ptr_range().end,
         };
-        let lines_of_step = next.len().div_ceil(LINE).div_ceil(steps * tap_offsets.len());
+        // Without divisions where nothing is asked for.
+        let lines_of_step = match next.len() {
+            0 => 0,
+            bytes => bytes.div_ceil(LINE).div_ceil(steps * tap_offsets.len()),
+        };
         // The sums of a tile of rows and a vector of columns, and what is done with each step of tiles.
         macro_rules! block {
             ($(($sums:literal, $row:literal, $vector:literal)),*; $($step:expr),*) => {

@@ -145,7 +145,7 @@ fn packed_layout<T: Element>(depth: usize, tile: Tile) -> LayoutOfA {
     LayoutOfA::Panels
 }
 
-/// The numbers of rows that become other elements at once.
+/// About how many numbers of rows are made and packed at once.
 const NUMBERS_OF_ROWS: usize = if cfg!(test) { 64 } else { 4096 };
 
 impl<T: Element> OperandA<Scratch<T>> {
@@ -162,8 +162,8 @@ impl<T: Element> OperandA<Scratch<T>> {
         OperandA { rows, depth, elements, layout }.filled(matrix, stride, steps, tile)
     }
 
-    /// The same from rows that are made only now: as many at a time as stay in the first-level cache, if they become other elements. `make`
-    /// gets the first row and these rows, each in its distance.
+    /// The same from rows that are made only now: as many at a time as stay in the first-level cache. `make` gets the first row and these
+    /// rows, each in its distance.
     pub fn pack_made(
         matrix: &mut [f32],
         stride: usize,
@@ -174,20 +174,15 @@ impl<T: Element> OperandA<Scratch<T>> {
     ) -> OperandA<Scratch<T>> {
         let depth = T::count(steps);
         let layout = packed_layout::<T>(depth, tile);
-        let matrix = &mut matrix[..rows * stride];
-        if T::STEPS == 1 || layout == LayoutOfA::Panels {
-            make(0, matrix);
-            return OperandA::pack_scratch(matrix, stride, rows, steps, tile);
-        }
+        let of_panel = if layout == LayoutOfA::Panels { tile.rows } else { 1 };
+        let at_once = (NUMBERS_OF_ROWS / stride).max(1).next_multiple_of(of_panel);
         let mut elements = Scratch::of(rows * depth);
-        let at_once = (NUMBERS_OF_ROWS / stride).max(1);
-        let parts =
-            matrix.chunks_mut(at_once * stride).zip(elements.chunks_mut((at_once * depth).max(1)));
-        for (number, (matrix, elements)) in parts.enumerate() {
+        let parts = matrix[..rows * stride].chunks_mut(at_once * stride);
+        let places = elements.chunks_mut((at_once * depth).max(1));
+        for (number, (matrix, elements)) in parts.zip(places).enumerate() {
             make(number * at_once, matrix);
-            for (row, places) in matrix.chunks(stride).zip(elements.chunks_mut(depth.max(1))) {
-                T::of_row(&row[..steps], places);
-            }
+            let rows = matrix.len() / stride;
+            OperandA { rows, depth, elements, layout }.filled(matrix, stride, steps, tile);
         }
         OperandA { rows, depth, elements, layout }
     }
