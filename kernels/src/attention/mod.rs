@@ -2,6 +2,7 @@
 
 mod codes;
 mod kept;
+mod masks;
 mod pages;
 mod softmax;
 #[cfg(test)]
@@ -24,9 +25,10 @@ use crate::product::{
 use crate::strided::broadcast_strides;
 use codes::UnpackPage;
 pub(crate) use kept::AddendOfKept;
+use masks::{Mask, MaskRows, OF_ROUNDING, row_of_scores};
 pub use pages::{AppendToPages, CachePrecision, PageFormat, PagedFactor};
 use pages::{Page, PageContents, PageLayout, Pages};
-use softmax::{AddendRows, SoftmaxOfScores};
+use softmax::{RowOfScores, SoftmaxOfScores};
 
 /// `Softmax(scale * factors * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
 /// caches, where those of all would be the largest tensor of many a model.
@@ -263,6 +265,25 @@ impl<T: Element> Sequence<'_, T> {
         }
     }
 
+    /// The greatest magnitude that keys have, of each number. NaN is greater than all others.
+    fn greatest_of_keys(&self, count: usize) -> Vec<f32> {
+        let mut greatest = vec![0; self.depth * T::STEPS];
+        let mut buffer = self.keys.buffer();
+        for (number, positions) in self.pages(count) {
+            let elements = self.keys.page(number, &mut buffer);
+            for first in (0..positions.len()).step_by(self.tile.columns) {
+                let room = (self.page - first).min(self.tile.columns);
+                let room = room.next_multiple_of(self.tile.lanes);
+                let columns = room.min(positions.len() - first);
+                let steps = elements[first * self.depth..].chunks_exact(room);
+                for (step, greatest) in steps.zip(greatest.chunks_exact_mut(T::STEPS)) {
+                    T::greatest_bits(&step[..columns], greatest);
+                }
+            }
+        }
+        greatest.into_iter().map(f32::from_bits).collect()
+    }
+
     /// The products of weights of so many of the first values and these.
     fn values(&self, weights: OperandA<&[T]>, count: usize, output: &mut [f32], stride: usize) {
         let mut buffer = self.values.buffer();
@@ -296,31 +317,6 @@ impl<T: Element> Sequence<'_, T> {
             }
         }
     }
-}
-
-/// How many of the first keys are not hidden from all of these rows: those after them have a weight of 0. All are, if a row
-/// sees none: its result is not a number, or 0 if there is a sink.
-fn visible(masks: &[AddendRows], rows: usize, count: usize) -> usize {
-    let seen =
-        |part: &[f32]| part.iter().map(|it| u32::from(*it != f32::NEG_INFINITY)).sum::<u32>();
-    let of_row = |row: usize| {
-        let of_mask = |(mask, stride): &AddendRows| {
-            let mut end = count;
-            while end > 0 {
-                let begin = (end - 1) / 64 * 64;
-                if seen(&mask[row * stride..][begin..end]) > 0 {
-                    break;
-                }
-                end = begin;
-            }
-            end
-        };
-        match masks.iter().map(of_mask).min() {
-            Some(0) | None => count,
-            Some(end) => end,
-        }
-    };
-    (0..rows).map(of_row).max().unwrap_or(count)
 }
 
 impl_plain_op!(
@@ -376,8 +372,14 @@ impl Attention {
             Ok((plain(slot)?, strides))
         };
         let masks = self.masks()..inputs.len();
-        let masks = masks.map(|slot| added(slot, scores.right.columns, "mask"));
-        let masks: TVec<ScoreAddend> = masks.collect::<TractResult<_>>()?;
+        let is_only = masks.len() == 1;
+        let masks = masks.map(|slot| {
+            let (shape, keys) = (inputs[slot].shape(), scores.right.columns);
+            Mask::new(plain(slot)?, shape, &scores.shape, keys, is_only)
+                .with_context(|| format!("{operator}: input {slot} is the mask"))
+        });
+        let masks: TVec<Mask> = masks.collect::<TractResult<_>>()?;
+        let have_bound = masks.iter().any(Mask::needs_bound);
         let sink = match self.has_sink {
             true => Some(added(VALUES + 1, 1, "sink")?),
             false => None,
@@ -461,22 +463,34 @@ impl Attention {
                 vectors,
                 tile,
             };
-            let addends = masks.iter().chain(&sink).chain(&factors).map(|(elements, strides)| {
-                let begin = place(index, &|axis, _| strides[axis]);
-                (&elements[begin..], strides[rows.0])
+            let begin = |strides: &[usize]| place(index, &|axis, _| strides[axis]);
+            let masks =
+                masks.iter().map(|mask| mask.part(begin(&mask.strides), mask.strides[rows.0]));
+            let masks: TVec<MaskRows> = masks.collect();
+            let [sink, factors] = [&sink, &factors].map(|addend| {
+                let (elements, strides) = addend.as_ref()?;
+                Some((&elements[begin(strides)..], strides[rows.0]))
             });
-            let addends: TVec<AddendRows> = addends.collect();
+            let greatest_of_keys =
+                (have_bound && count_rows > WAITING).then(|| sequence.greatest_of_keys(count));
+            // That of the scores of a query.
+            let bound = |query: usize| {
+                let Some(greatest_of_keys) = &greatest_of_keys else { return f32::INFINITY };
+                let factor = factors.map_or(1., |(factors, stride)| factors[query * stride]);
+                let elements = &from(queries, query * rows.1.left)[..depth];
+                let products = elements.iter().zip(greatest_of_keys);
+                let sum: f32 = products.map(|(number, greatest)| (number * greatest).abs()).sum();
+                (self.scale * factor).abs() * sum * OF_ROUNDING
+            };
             let few = of_output.len().min(FEW);
             let least = if T::are_for_tiles() { LEAST_ROWS_FOR_TILES } else { tile.rows };
             let block = ((SCORES / stride).clamp(least, 64) / tile.rows * tile.rows).max(few);
             let mut part = Scratch::new(block.min(of_output.len()) * stride);
             for first in of_output.clone().step_by(block) {
                 let count_rows = block.min(of_output.end - first);
-                let addends = addends.iter().map(|(it, stride)| (&it[first * stride..], *stride));
-                let addends: TVec<AddendRows> = addends.collect();
-                let (masks, others) = addends.split_at(masks.len());
-                let (sink, factors) = others.split_at(usize::from(self.has_sink));
-                let visible = visible(masks, count_rows, count);
+                let of_row = |query: usize| row_of_scores(&masks, query, count, || bound(query));
+                let of_rows: TVec<RowOfScores> = (first..first + count_rows).map(of_row).collect();
+                let visible = of_rows.iter().map(|row| row.columns).max().unwrap_or(count);
                 if depth == 0 {
                     // A sum of nothing writes nothing.
                     part.fill(0.);
@@ -490,16 +504,15 @@ impl Attention {
                     tile,
                 );
                 sequence.scores(left.view(), visible, &mut part, stride);
-                let softmax = |first: usize, scores: &mut [f32]| {
-                    let [sink, factors] = [sink, factors].map(|it| it.first().copied());
-                    let (scale, columns) = (self.scale, visible);
+                let softmax = |row: usize, scores: &mut [f32]| {
                     vectors.run(SoftmaxOfScores {
                         scores,
                         stride,
-                        columns,
-                        scale,
-                        first,
-                        masks,
+                        columns: visible,
+                        rows: &of_rows[row..],
+                        scale: self.scale,
+                        first: first + row,
+                        masks: &masks,
                         sink,
                         factors,
                     });
@@ -520,7 +533,7 @@ fn from(elements: &[f32], begin: usize) -> &[f32] {
     elements.get(begin..).unwrap_or_default()
 }
 
-/// What is added to scores, or beside them, or multiplies them: its elements, and the distances of neighbours along each axis of the scores.
+/// What is beside scores, or multiplies them: its elements, and the distances of neighbours along each axis of the scores.
 type ScoreAddend<'a> = (&'a [f32], TVec<usize>);
 
 /// The distances of neighbours in what is added to scores of this shape, and has so many elements along their last axis.

@@ -506,6 +506,60 @@ fn last_keys_are_hidden() -> TractResult<()> {
     Ok(())
 }
 
+/// Finite masks hide keys where scores are small beside them, and only there: each query sees the keys up to its own, or one that the
+/// mask lowers if its score is greater by more than that.
+#[test]
+fn finite_masks_hide_keys() -> TractResult<()> {
+    let (queries, keys, depth) = (70, 130, 16);
+    for precision in [InferencePrecision::F32, InferencePrecision::Bf16] {
+        let transform = KernelsTransform::new(KernelsConfig {
+            inference_precision: precision,
+            ..Default::default()
+        })?;
+        for (low, factor) in [(-65504f32, 1f32), (-65504., 1e5), (-1e4, 64.), (f32::MIN, 1e5)] {
+            let case = AttentionCase {
+                scores: "amk,ank->amn",
+                values: "amk,akn->amn",
+                queries: vec![3, queries, depth],
+                keys: vec![3, keys, depth],
+                width: 20,
+                masks: vec![vec![1, queries, keys]],
+                sink: None,
+            };
+            let model = model(&case, false)?;
+            let mask =
+                tract_ndarray::Array3::from_shape_fn((1, queries, keys), |(_, query, key)| {
+                    if key <= query { 0. } else { low }
+                });
+            // Scores of whole numbers, which nothing rounds: that of the last key is the greatest one by much.
+            let of_queries = tract_ndarray::Array3::from_elem((3, queries, depth), factor / 16.);
+            let of_keys = tract_ndarray::Array3::from_shape_fn((3, keys, depth), |(_, key, _)| {
+                if key == keys - 1 { 2. } else { (key % 3) as f32 / 4. }
+            });
+            let inputs: TVec<TValue> = tvec!(
+                of_queries.into_tensor().into(),
+                of_keys.into_tensor().into(),
+                tensor(&case.values_shape(), 9).into(),
+                mask.into_tensor().into(),
+            );
+            let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+            with_all_vectors(|| {
+                let mut model = model.clone();
+                transform.transform(&mut model).unwrap();
+                let model = model.into_optimized().unwrap();
+                assert!(model.nodes().iter().any(|node| node.op_is::<Attention>()));
+                let runnable = model.into_runnable().unwrap();
+                let most = if precision == InferencePrecision::F32 { 1e-5 } else { 0.02 };
+                let check =
+                    || close_within(&runnable.run(inputs.clone()).unwrap()[0], &expected[0], most);
+                check();
+                on_threads(check);
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Weights of some scores beside a sink, as its definition has them.
 #[test]
 fn sinks_that_are_no_numbers() -> TractResult<()> {

@@ -22,7 +22,7 @@ use crate::memory::{Aligned, Scratch};
 use crate::product::activation::Activation;
 use crate::product::{
     Addend, Bf16Pair, Element, GemmBlock, OperandA, OperandB, Output, PARTS, PackedB, SAME_PLACE,
-    STEPS, Share, Shares, Tile, Vectors, convert_panel,
+    STEPS, Share, Shares, Tile, Vectors,
 };
 use crate::threads::Division;
 
@@ -42,10 +42,6 @@ pub(crate) enum Precision {
     /// bf16, and so are panels of the matrix.
     Bf16(Bf16Isa),
 }
-
-/// How many steps of a panel are unpacked before they become other elements: as many as stay in the first-level cache, and whole vectors
-/// of words.
-const STEPS_AT_ONCE: usize = 128;
 
 /// Multiplies rows of data, of `depth` numbers each, with the transpose of a matrix. The output has a number for each row of the
 /// matrix in a row.
@@ -272,7 +268,6 @@ fn for_each_panel<T: Element>(
         false => 1,
     };
     let mut panels = Scratch::of(most * of_panel);
-    let mut numbers = Scratch::new(tile.columns * STEPS_AT_ONCE);
     let (mut first_of_panels, mut filled) = (columns.start, 0);
     for first in columns.clone().step_by(tile.columns) {
         let width = (columns.end - first).min(tile.columns);
@@ -280,39 +275,24 @@ fn for_each_panel<T: Element>(
         let stride = width.next_multiple_of(tile.lanes);
         matrix.parameters(first..end, &mut parameters)?;
         parameters.by_groups(width);
-        let unpack = |steps: Range<usize>, panel: &mut [f32]| {
-            instructions.run(UnpackPanel {
-                matrix,
-                bytes: &bytes[first * matrix.row_bytes()..],
-                parameters: &parameters,
-                rows: width,
-                steps,
-                stride,
-                panel,
-            });
-        };
         for begin in (0..matrix.depth).step_by(of_part) {
             let steps = begin..(begin + of_part).min(matrix.depth);
             // Parts of several begin with a whole one.
             let of_elements = steps.start / T::STEPS..T::count(steps.end);
             let begin_of_panel = filled;
             filled += stride * of_elements.len();
-            let mut places = &mut panels[begin_of_panel..filled];
-            if let Some(panel) = T::as_numbers(places) {
-                unpack(steps, panel);
-            } else {
-                for begin in steps.clone().step_by(STEPS_AT_ONCE) {
-                    let end = (begin + STEPS_AT_ONCE).min(steps.end);
-                    let numbers = &mut numbers[..stride * (end - begin)];
-                    unpack(begin..end, numbers);
-                    let count = match end == steps.end {
-                        true => places.len(),
-                        false => stride * (end - begin) / T::STEPS,
-                    };
-                    let part;
-                    (part, places) = places.split_at_mut(count);
-                    convert_panel(numbers, stride, part);
-                }
+            let unpack = UnpackPanel {
+                matrix,
+                bytes: &bytes[first * matrix.row_bytes()..],
+                parameters: &parameters,
+                rows: width,
+                steps,
+                stride,
+                panel: &mut panels[begin_of_panel..filled],
+            };
+            match T::STEPS {
+                1 => instructions.run(unpack),
+                _ => instructions.run_rounding(unpack),
             }
             if end == columns.end || end - first_of_panels == most * tile.columns {
                 each(first_of_panels..end, of_elements, &panels[..filled]);

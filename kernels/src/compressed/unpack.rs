@@ -2,14 +2,16 @@
 
 use std::ops::Range;
 
-use super::format::{Decode, with_format};
+use pulp::bytemuck::cast_slice_mut;
+
+use super::format::{Decode, MOST_CODES, with_format};
 use super::matrix::{CompressedMatrix, GroupParameters, PANEL_ROWS};
 use crate::isa::{Lanes, OnLanes, first_words};
 use crate::memory::prefetch;
-use crate::product::STEPS;
+use crate::product::{Element, STEPS};
 
-/// Makes a panel of operand `B` of some rows of a matrix: for each of some steps, a number for each row.
-pub(super) struct UnpackPanel<'a> {
+/// Makes a panel of operand `B` of some rows of a matrix: for each of some steps, or pairs of them, an element for each row.
+pub(super) struct UnpackPanel<'a, T> {
     pub matrix: &'a CompressedMatrix,
     /// The codes, from the first row on.
     pub bytes: &'a [u8],
@@ -20,17 +22,20 @@ pub(super) struct UnpackPanel<'a> {
     pub steps: Range<usize>,
     /// How far the steps of the panel are apart.
     pub stride: usize,
-    pub panel: &'a mut [f32],
+    /// Those of steps that there is room for, but that are missing, are 0.
+    pub panel: &'a mut [T],
 }
 
-impl OnLanes for UnpackPanel<'_> {
+impl<T: Element> OnLanes for UnpackPanel<'_, T> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
+        let missing = self.stride * self.steps.len().div_ceil(T::STEPS);
+        self.panel[missing..].fill(T::default());
         with_format!(self.matrix.format, D => self.of_format::<L, D, N>(lanes));
     }
 }
 
-impl UnpackPanel<'_> {
+impl<T: Element> UnpackPanel<'_, T> {
     /// A vector of words of each of `N` rows becomes vectors of a word of all rows, whose codes are those of some steps.
     #[inline(always)]
     fn of_format<L: Lanes<N>, D: Decode, const N: usize>(self, lanes: L) {
@@ -50,15 +55,16 @@ impl UnpackPanel<'_> {
             let mut end_of_group = (group + 1) * of_group;
             let mut scales = of_rows(lanes, &self.parameters.scales, first, group);
             let mut zero_points = of_rows(lanes, &self.parameters.zero_points, first, group);
+            let mut offsets = lanes.mul(lanes.sub(lanes.splat(0.), zero_points), scales);
             for begin in self.steps.clone().step_by(N * codes) {
                 let mut words = [lanes.load_words(&[[0; 4]; N]); N];
+                let at = begin * 4 / codes;
+                // What comes next is not next to it: the same steps of the next part of the row, or of the next panel.
+                let mut next = at + STEPS * 4 / codes;
+                if next >= row_bytes {
+                    next += (self.rows - 1) * row_bytes;
+                }
                 for row in 0..N {
-                    let at = begin * 4 / codes;
-                    // What comes next is not next to it: the same steps of the next part of the row, or of the next panel.
-                    let mut next = at + STEPS * 4 / codes;
-                    if next >= row_bytes {
-                        next += (self.rows - 1) * row_bytes;
-                    }
                     prefetch(rows[row].as_ptr().wrapping_add(next));
                     words[row] = first_words(lanes, &rows[row][at..]);
                 }
@@ -73,31 +79,81 @@ impl UnpackPanel<'_> {
                         end_of_group += of_group;
                         scales = of_rows(lanes, &self.parameters.scales, first, group);
                         zero_points = of_rows(lanes, &self.parameters.zero_points, first, group);
+                        offsets = lanes.mul(lanes.sub(lanes.splat(0.), zero_points), scales);
                     }
                     let mut numbers = D::of_words(lanes, *words);
                     if !is_plain {
                         for numbers in &mut numbers[..codes] {
-                            *numbers = lanes.mul(lanes.sub(*numbers, zero_points), scales);
+                            *numbers = match const { T::STEPS } {
+                                1 => lanes.mul(lanes.sub(*numbers, zero_points), scales),
+                                _ => lanes.mul_add(*numbers, scales, offsets),
+                            };
                         }
                     }
-                    let panel = &mut self.panel[(step - self.steps.start) * self.stride + first..];
                     let count = codes.min(self.steps.end - step);
-                    if width == N && count == codes {
-                        for code in 0..codes {
-                            if let Some(place) = panel[code * self.stride..].first_chunk_mut() {
-                                lanes.store(place, numbers[code]);
-                            }
-                        }
-                    } else {
-                        // A loop of a constant keeps the numbers in registers.
-                        for code in 0..codes {
-                            if code < count {
-                                let place = &mut panel[code * self.stride..][..width];
-                                lanes.store_part(place, numbers[code]);
-                            }
-                        }
-                    }
+                    let before = (step - self.steps.start) / T::STEPS;
+                    let panel = &mut self.panel[before * self.stride + first..];
+                    put::<L, T, N>(lanes, numbers, codes, count, self.stride, width, panel);
                 }
+            }
+        }
+    }
+}
+
+/// Writes vectors of the first numbers of a word, or pairs of them.
+#[inline(always)]
+fn put<L: Lanes<N>, T: Element, const N: usize>(
+    lanes: L,
+    mut numbers: [L::Floats; MOST_CODES],
+    codes: usize,
+    count: usize,
+    stride: usize,
+    width: usize,
+    panel: &mut [T],
+) {
+    if const { T::STEPS == 2 } {
+        let panel: &mut [[u8; 4]] = cast_slice_mut(panel);
+        // What comes after the last step is 0.
+        if count < codes {
+            for (code, numbers) in numbers.iter_mut().enumerate() {
+                if code >= count {
+                    *numbers = lanes.splat(0.);
+                }
+            }
+        }
+        if width == N && count == codes {
+            for pair in 0..codes / 2 {
+                let pairs = lanes.bf16_pairs(numbers[2 * pair], numbers[2 * pair + 1]);
+                if let Some(place) = panel[pair * stride..].first_chunk_mut() {
+                    *place = pairs;
+                }
+            }
+            return;
+        }
+        for pair in 0..codes / 2 {
+            if 2 * pair < count {
+                let pairs = lanes.bf16_pairs(numbers[2 * pair], numbers[2 * pair + 1]);
+                let place = &mut panel[pair * stride..][..width];
+                match place.first_chunk_mut() {
+                    Some(place) => *place = pairs,
+                    None => place.copy_from_slice(&pairs[..width]),
+                }
+            }
+        }
+        return;
+    }
+    let panel: &mut [f32] = cast_slice_mut(panel);
+    if width == N && count == codes {
+        for code in 0..codes {
+            if let Some(place) = panel[code * stride..].first_chunk_mut() {
+                lanes.store(place, numbers[code]);
+            }
+        }
+    } else {
+        // A loop of a constant keeps the numbers in registers.
+        for code in 0..codes {
+            if code < count {
+                lanes.store_part(&mut panel[code * stride..][..width], numbers[code]);
             }
         }
     }

@@ -249,6 +249,15 @@ impl Instructions {
     pub fn run<B: OnLanes>(self, body: B) {
         with_isa!(self, isa => isa.plain().enter(OnAny(body)))
     }
+
+    /// The same with vectors that are rounded to bf16 by an instruction, if there is one.
+    pub fn run_rounding<B: OnLanes>(self, body: B) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(isa) = self.bf16() {
+            return isa.enter(OnAny(body));
+        }
+        self.run(body)
+    }
 }
 
 /// The vectors of single precision of the machine, found once.
@@ -374,6 +383,16 @@ pub(crate) trait Lanes<const N: usize>: Isa {
         let mut all = [0.; N];
         self.store(&mut all, numbers);
         all.map(|number| portable::to_bf16(number).to_le_bytes())
+    }
+    /// The numbers in bf16, two in a word, the first one in its lower half.
+    #[inline(always)]
+    fn bf16_pairs(self, first: Self::Floats, second: Self::Floats) -> [[u8; 4]; N] {
+        let (firsts, seconds) = (self.to_bf16(first), self.to_bf16(second));
+        let mut pairs = [[0; 4]; N];
+        for (pair, ([a, b], [c, d])) in pairs.iter_mut().zip(firsts.into_iter().zip(seconds)) {
+            *pair = [a, b, c, d];
+        }
+        pairs
     }
     /// The words as signed integers.
     fn i32_of_words(self, words: Self::Words) -> Self::Floats;

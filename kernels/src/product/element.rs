@@ -55,6 +55,9 @@ pub(crate) trait Factor: Pod + PartialEq + Default + Debug + Send + Sync {
     /// Writes the elements of neighbours that have the same step, and the next one, if there is one.
     fn of_lines(step: &[f32], next: Option<&[f32]>, places: &mut [Self]);
 
+    /// The bits of magnitudes of steps, raised to the greatest ones of these elements. Those of NaN are greater than all others.
+    fn greatest_bits(elements: &[Self], greatest: &mut [u32]);
+
     /// A vector of products with an element, which are added to sums.
     fn multiply_add<S: Simd>(simd: S, vector: S::f32s, factor: Self, sums: S::f32s) -> S::f32s;
 }
@@ -76,6 +79,11 @@ impl Factor for f32 {
 
     fn of_lines(step: &[f32], _: Option<&[f32]>, places: &mut [f32]) {
         places.copy_from_slice(step);
+    }
+
+    fn greatest_bits(elements: &[f32], greatest: &mut [u32]) {
+        let bits = elements.iter().map(|it| it.to_bits() & MAGNITUDE);
+        greatest[0] = bits.fold(greatest[0], u32::max);
     }
 
     #[inline(always)]
@@ -133,6 +141,13 @@ impl Factor for Bf16Pair {
         round(PairsOfLines { step, next, places });
     }
 
+    fn greatest_bits(elements: &[Bf16Pair], greatest: &mut [u32]) {
+        for (step, shift) in [16, 0].into_iter().enumerate() {
+            let bits = elements.iter().map(|it| it << shift & UPPER_HALF & MAGNITUDE);
+            greatest[step] = bits.fold(greatest[step], u32::max);
+        }
+    }
+
     /// As the instruction does it, but that it may round otherwise, and takes numbers below the normal ones as zeros.
     #[inline(always)]
     fn multiply_add<S: Simd>(simd: S, vector: S::f32s, factor: u32, sums: S::f32s) -> S::f32s {
@@ -145,6 +160,9 @@ impl Factor for Bf16Pair {
         simd.mul_add_e_f32s(upper, second, simd.mul_add_e_f32s(lower, first, sums))
     }
 }
+
+/// The bits of single precision without that of the sign.
+const MAGNITUDE: u32 = u32::MAX >> 1;
 
 /// The bits of single precision that bf16 has.
 const UPPER_HALF: u32 = 0xffff_0000;
