@@ -1,6 +1,7 @@
 //! What masks hide from queries, found once for all heads that have the same mask.
 
 use std::convert::Infallible;
+use std::ops::Range;
 
 use tract_core::internal::*;
 
@@ -14,7 +15,7 @@ use crate::threads::fill_rows;
 const HIDES: f32 = -5e3;
 
 /// Bounds of scores are larger by this, as products round.
-pub(super) const OF_ROUNDING: f32 = 1.05;
+const OF_ROUNDING: f32 = 1.05;
 
 /// What is added to scores: a mask, what it does in each row, and the distances of its neighbours along each axis of the scores.
 pub(super) struct Mask<'a> {
@@ -22,6 +23,8 @@ pub(super) struct Mask<'a> {
     pub strides: TVec<usize>,
     rows: Vec<MaskRow>,
     keys: usize,
+    /// Whether a row hides keys, or has none but zeros for them.
+    has_rows: bool,
 }
 
 /// What one row of a mask does.
@@ -68,8 +71,11 @@ impl MaskRow {
     }
 
     /// Whether keys after the first ones have no weight, if no score is further from 0 than this.
-    fn hides_below(&self, bound: f32) -> bool {
-        self.hidden == f32::NEG_INFINITY || self.hidden + bound < self.last - bound + LEAST_OF_EXP
+    fn hides_below(&self, bound: impl Fn() -> f32) -> bool {
+        self.hidden == f32::NEG_INFINITY || {
+            let bound = bound();
+            self.hidden + bound < self.last - bound + LEAST_OF_EXP
+        }
     }
 }
 
@@ -92,7 +98,8 @@ impl<'a> Mask<'a> {
             }
             Ok::<(), Infallible>(())
         });
-        Ok(Mask { elements, strides, rows, keys })
+        let has_rows = rows.iter().any(|row| row.is_zero || row.seen < keys);
+        Ok(Mask { elements, strides, rows, keys, has_rows })
     }
 
     /// Whether it hides keys with finite elements, so that scores must have a bound.
@@ -106,6 +113,7 @@ impl<'a> Mask<'a> {
             elements: (&self.elements[begin..], stride),
             rows: &self.rows[begin / self.keys..],
             stride: stride / self.keys,
+            has_rows: self.has_rows,
         }
     }
 }
@@ -116,26 +124,46 @@ pub(super) struct MaskRows<'a> {
     pub elements: AddendRows<'a>,
     rows: &'a [MaskRow],
     stride: usize,
+    has_rows: bool,
 }
 
-/// Which of the keys a query meets. All, if it sees none: its result is not a number, or 0 if there is a sink.
-pub(super) fn row_of_scores(
+/// Which of the keys some queries meet, the last argument being a bound of the scores of a query. All, if it sees none: its result is not a
+/// number, or 0 if there is a sink.
+pub(super) fn rows_of_scores(
     masks: &[MaskRows],
-    query: usize,
+    queries: Range<usize>,
     keys: usize,
-    bound: impl Fn() -> f32,
-) -> RowOfScores {
-    let rows = || masks.iter().map(|mask| &mask.rows[query * mask.stride]);
-    let columns = match rows().map(|row| row.seen).min() {
-        Some(0) | None => keys,
-        Some(seen) if seen == keys => keys,
-        Some(seen) => {
-            let is_it = |row: &MaskRow| row.seen > seen || row.hides_below(bound());
-            if rows().all(is_it) { seen } else { keys }
-        }
+    bound: impl Fn(usize) -> f32,
+) -> Vec<RowOfScores> {
+    if masks.iter().all(|mask| !mask.has_rows) {
+        return vec![RowOfScores { columns: keys, has_masks: !masks.is_empty() }; queries.len()];
+    }
+    let of_query = |query: usize| {
+        let rows = || masks.iter().map(|mask| &mask.rows[query * mask.stride]);
+        let columns = match rows().map(|row| row.seen).min() {
+            Some(0) | None => keys,
+            Some(seen) if seen == keys => keys,
+            Some(seen) => {
+                let is_it = |row: &MaskRow| row.seen > seen || row.hides_below(|| bound(query));
+                if rows().all(is_it) { seen } else { keys }
+            }
+        };
+        let is_zero = |row: &MaskRow| row.is_zero && row.seen >= columns;
+        RowOfScores { columns, has_masks: !rows().all(is_zero) }
     };
-    let is_zero = |row: &MaskRow| row.is_zero && row.seen >= columns;
-    RowOfScores { columns, has_masks: !rows().all(is_zero) }
+    queries.map(of_query).collect()
+}
+
+/// A bound of the score of a query, if this is the greatest magnitude of each number of the keys.
+pub(super) fn bound_of_score(query: &[f32], greatest_of_keys: &[f32]) -> f32 {
+    let mut sums = [0.; 16];
+    // Sums that do not wait for each other.
+    for (numbers, greatest) in query.chunks(16).zip(greatest_of_keys.chunks(16)) {
+        for ((sum, number), greatest) in sums.iter_mut().zip(numbers).zip(greatest) {
+            *sum += (number * greatest).abs();
+        }
+    }
+    sums.iter().sum::<f32>() * OF_ROUNDING
 }
 
 #[cfg(test)]
@@ -169,8 +197,8 @@ mod tests {
         assert_eq!(row(&[0., f32::NAN]).seen, 2);
         // Scores that are as large as the mask.
         let found = row(&[0., low]);
-        assert!(found.hides_below(30_000.) && !found.hides_below(33_000.));
-        assert!(!found.hides_below(f32::NAN) && !found.hides_below(f32::INFINITY));
-        assert!(row(&[0., inf]).hides_below(f32::NAN));
+        assert!(found.hides_below(|| 30_000.) && !found.hides_below(|| 33_000.));
+        assert!(!found.hides_below(|| f32::NAN) && !found.hides_below(|| f32::INFINITY));
+        assert!(row(&[0., inf]).hides_below(|| f32::NAN));
     }
 }

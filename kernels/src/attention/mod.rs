@@ -25,10 +25,10 @@ use crate::product::{
 use crate::strided::broadcast_strides;
 use codes::UnpackPage;
 pub(crate) use kept::AddendOfKept;
-use masks::{Mask, MaskRows, OF_ROUNDING, row_of_scores};
+use masks::{Mask, MaskRows, bound_of_score, rows_of_scores};
 pub use pages::{AppendToPages, CachePrecision, PageFormat, PagedFactor};
 use pages::{Page, PageContents, PageLayout, Pages};
-use softmax::{RowOfScores, SoftmaxOfScores};
+use softmax::SoftmaxOfScores;
 
 /// `Softmax(scale * factors * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
 /// caches, where those of all would be the largest tensor of many a model.
@@ -477,10 +477,8 @@ impl Attention {
             let bound = |query: usize| {
                 let Some(greatest_of_keys) = &greatest_of_keys else { return f32::INFINITY };
                 let factor = factors.map_or(1., |(factors, stride)| factors[query * stride]);
-                let elements = &from(queries, query * rows.1.left)[..depth];
-                let products = elements.iter().zip(greatest_of_keys);
-                let sum: f32 = products.map(|(number, greatest)| (number * greatest).abs()).sum();
-                (self.scale * factor).abs() * sum * OF_ROUNDING
+                let query = &from(queries, query * rows.1.left)[..depth];
+                (self.scale * factor).abs() * bound_of_score(query, greatest_of_keys)
             };
             let few = of_output.len().min(FEW);
             let least = if T::are_for_tiles() { LEAST_ROWS_FOR_TILES } else { tile.rows };
@@ -488,8 +486,8 @@ impl Attention {
             let mut part = Scratch::new(block.min(of_output.len()) * stride);
             for first in of_output.clone().step_by(block) {
                 let count_rows = block.min(of_output.end - first);
-                let of_row = |query: usize| row_of_scores(&masks, query, count, || bound(query));
-                let of_rows: TVec<RowOfScores> = (first..first + count_rows).map(of_row).collect();
+                let of_block = first..first + count_rows;
+                let of_rows = rows_of_scores(&masks, of_block, count, bound);
                 let visible = of_rows.iter().map(|row| row.columns).max().unwrap_or(count);
                 if depth == 0 {
                     // A sum of nothing writes nothing.

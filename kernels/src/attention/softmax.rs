@@ -1,7 +1,5 @@
 //! The softmax between the products.
 
-use std::ops::Range;
-
 use pulp::{Simd, WithSimd};
 
 use super::masks::MaskRows;
@@ -45,28 +43,28 @@ impl WithSimd for SoftmaxOfScores<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let SoftmaxOfScores { scores, stride, rows, first, sink, .. } = self;
+        let scale = simd.splat_f32s(self.scale);
         for (row, (scores, of_row)) in (first..).zip(scores.chunks_mut(stride).zip(rows)) {
             let (scores, rest) = scores[..self.columns].split_at_mut(of_row.columns);
-            let factor = self.factors.map_or(1., |(factors, stride)| factors[row * stride]);
-            let scale = [self.scale, factor].map(|it| simd.splat_f32s(it));
+            let factor = self.factors.map(|(factors, stride)| factors[row * stride]);
+            let factor = factor.map(|factor| simd.splat_f32s(factor));
             let masks = if of_row.has_masks { self.masks } else { &[] };
-            let greatest = match (masks, self.factors) {
-                ([], None) => scaled(simd, scores, |numbers, _| simd.mul_f32s(numbers, scale[0])),
-                ([mask], None) => {
-                    let (mask, stride) = mask.elements;
-                    let mask = &mask[row * stride..][..scores.len()];
-                    scaled(simd, scores, |numbers, places| {
-                        simd.add_f32s(simd.mul_f32s(numbers, scale[0]), load(simd, &mask[places]))
-                    })
-                }
-                _ => scaled(simd, scores, |numbers, places| {
-                    let numbers = simd.mul_f32s(simd.mul_f32s(numbers, scale[0]), scale[1]);
-                    masks.iter().fold(numbers, |numbers, mask| {
-                        let (mask, stride) = mask.elements;
-                        simd.add_f32s(numbers, load(simd, &mask[row * stride..][places.clone()]))
-                    })
-                }),
-            };
+            let whole = scores.len() / S::F32_LANES * S::F32_LANES;
+            let mut greatest = simd.splat_f32s(f32::NEG_INFINITY);
+            for begin in (0..whole).step_by(S::F32_LANES) {
+                let part = &mut scores[begin..begin + S::F32_LANES];
+                let numbers = changed(simd, part, scale, factor, masks, [row, begin]);
+                store(simd, part, numbers);
+                greatest = max_or_second(simd, numbers, greatest);
+            }
+            let mut greatest = simd.reduce_max_f32s(greatest);
+            if whole < scores.len() {
+                // The other lanes are no elements.
+                let part = &mut scores[whole..];
+                let numbers = changed(simd, part, scale, factor, masks, [row, whole]);
+                store(simd, part, numbers);
+                greatest = part.iter().copied().fold(greatest, f32::max);
+            }
             // A query that sees no key gets NaN, unless there is a sink.
             let sink = sink.map(|(sink, stride)| sink[row * stride]);
             softmax_below(simd, scores, greatest, sink);
@@ -75,27 +73,23 @@ impl WithSimd for SoftmaxOfScores<'_> {
     }
 }
 
-/// Changes a row, and returns its greatest element.
+/// Scores of a row from a column on, with all that changes them.
 #[inline(always)]
-fn scaled<S: Simd>(
+fn changed<S: Simd>(
     simd: S,
-    row: &mut [f32],
-    change: impl Fn(S::f32s, Range<usize>) -> S::f32s,
-) -> f32 {
-    let mut greatest = simd.splat_f32s(f32::NEG_INFINITY);
-    let whole = row.len() / S::F32_LANES * S::F32_LANES;
-    for begin in (0..whole).step_by(S::F32_LANES) {
-        let places = begin..begin + S::F32_LANES;
-        let numbers = change(load(simd, &row[places.clone()]), places.clone());
-        store(simd, &mut row[places], numbers);
-        greatest = max_or_second(simd, numbers, greatest);
+    scores: &[f32],
+    scale: S::f32s,
+    factor: Option<S::f32s>,
+    masks: &[MaskRows],
+    [row, column]: [usize; 2],
+) -> S::f32s {
+    let mut numbers = simd.mul_f32s(load(simd, scores), scale);
+    if let Some(factor) = factor {
+        numbers = simd.mul_f32s(numbers, factor);
     }
-    let places = whole..row.len();
-    if !places.is_empty() {
-        // The other lanes are no elements.
-        let numbers = change(load(simd, &row[places.clone()]), places.clone());
-        store(simd, &mut row[places], numbers);
+    for MaskRows { elements: (mask, stride), .. } in masks {
+        let mask = &mask[row * stride + column..][..scores.len()];
+        numbers = simd.add_f32s(numbers, load(simd, mask));
     }
-    let rest = row[whole..].iter().copied();
-    rest.fold(simd.reduce_max_f32s(greatest), f32::max)
+    numbers
 }
