@@ -57,6 +57,9 @@ const SCORES: usize = 1 << 15;
 /// The processor's tiles are worth so many queries, as keys and values are read again for each block of them.
 const LEAST_ROWS_FOR_TILES: usize = 32;
 
+/// With fewer keys, bounds of scores take as long as what they save.
+const LEAST_KEYS_FOR_BOUNDS: usize = if cfg!(test) { 100 } else { 256 };
+
 /// So many queries, or fewer, meet all keys at once.
 const FEW: usize = 16;
 
@@ -379,7 +382,8 @@ impl Attention {
                 .with_context(|| format!("{operator}: input {slot} is the mask"))
         });
         let masks: TVec<Mask> = masks.collect::<TractResult<_>>()?;
-        let have_bound = masks.iter().any(Mask::needs_bound);
+        let have_bound =
+            scores.right.columns >= LEAST_KEYS_FOR_BOUNDS && masks.iter().any(Mask::needs_bound);
         let sink = match self.has_sink {
             true => Some(added(VALUES + 1, 1, "sink")?),
             false => None,
