@@ -25,7 +25,7 @@ use crate::product::{
 use crate::strided::broadcast_strides;
 use codes::UnpackPage;
 pub(crate) use kept::AddendOfKept;
-use masks::{Mask, MaskRows, bound_of_score, rows_of_scores};
+use masks::{Mask, MaskRows, bound_of_score, bounds_pay, rows_of_scores};
 pub use pages::{AppendToPages, CachePrecision, PageFormat, PagedFactor};
 use pages::{Page, PageContents, PageLayout, Pages};
 use softmax::SoftmaxOfScores;
@@ -56,9 +56,6 @@ const SCORES: usize = 1 << 15;
 
 /// The processor's tiles are worth so many queries, as keys and values are read again for each block of them.
 const LEAST_ROWS_FOR_TILES: usize = 32;
-
-/// With fewer keys, bounds of scores take as long as what they save.
-const LEAST_KEYS_FOR_BOUNDS: usize = if cfg!(test) { 100 } else { 256 };
 
 /// So many queries, or fewer, meet all keys at once.
 const FEW: usize = 16;
@@ -382,8 +379,6 @@ impl Attention {
                 .with_context(|| format!("{operator}: input {slot} is the mask"))
         });
         let masks: TVec<Mask> = masks.collect::<TractResult<_>>()?;
-        let have_bound =
-            scores.right.columns >= LEAST_KEYS_FOR_BOUNDS && masks.iter().any(Mask::needs_bound);
         let sink = match self.has_sink {
             true => Some(added(VALUES + 1, 1, "sink")?),
             false => None,
@@ -475,9 +470,9 @@ impl Attention {
                 let (elements, strides) = addend.as_ref()?;
                 Some((&elements[begin(strides)..], strides[rows.0]))
             });
-            let greatest_of_keys =
-                (have_bound && count_rows > WAITING).then(|| sequence.greatest_of_keys(count));
-            // That of the scores of a query.
+            let have_bounds = count_rows > WAITING && bounds_pay(&masks, of_output.clone(), count);
+            let greatest_of_keys = have_bounds.then(|| sequence.greatest_of_keys(count));
+            // A bound of the scores of a query.
             let bound = |query: usize| {
                 let Some(greatest_of_keys) = &greatest_of_keys else { return f32::INFINITY };
                 let factor = factors.map_or(1., |(factors, stride)| factors[query * stride]);

@@ -14,7 +14,7 @@ pub(super) type AddendRows<'a> = (&'a [f32], usize);
 /// What a row of scores has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct RowOfScores {
-    /// So many scores have a weight, or more than 0.
+    /// Scores after so many have the weight 0.
     pub columns: usize,
     /// Whether masks change these.
     pub has_masks: bool,

@@ -531,10 +531,15 @@ fn finite_masks_hide_keys() -> TractResult<()> {
                 tract_ndarray::Array3::from_shape_fn((1, queries, keys), |(_, query, key)| {
                     if key <= query { 0. } else { low }
                 });
-            // Scores of whole numbers, which nothing rounds: that of the last key is the greatest one by much.
-            let of_queries = tract_ndarray::Array3::from_elem((3, queries, depth), factor / 16.);
-            let of_keys = tract_ndarray::Array3::from_shape_fn((3, keys, depth), |(_, key, _)| {
-                if key == keys - 1 { 2. } else { (key % 3) as f32 / 4. }
+            // Products are positive, those of every other number 0. The score of the last key is the greatest one by much.
+            let sign = |number: usize| if number % 4 == 1 { -1. } else { 1. };
+            let of_queries =
+                tract_ndarray::Array3::from_shape_fn((3, queries, depth), |(.., it)| {
+                    sign(it) * factor / 8.
+                });
+            let of_keys = tract_ndarray::Array3::from_shape_fn((3, keys, depth), |(_, key, it)| {
+                let size = if key == keys - 1 { 2. } else { (key % 3) as f32 / 4. };
+                if it % 2 == 1 { sign(it) * size } else { 0. }
             });
             let inputs: TVec<TValue> = tvec!(
                 of_queries.into_tensor().into(),
@@ -859,8 +864,14 @@ fn pages_and_tensors(
                 let queries = tensor(&[plain[0].shape()[0], 3, 5, queries, depth], 3);
                 let run = |op: &Attention, [keys, values]: [&Tensor; 2]| {
                     let sink = tensor(&[1, 3, 5, 1, 1], 2);
-                    let inputs =
-                        [&queries, keys, values].into_iter().chain(has_sink.then_some(&sink));
+                    let [rows, columns] = [queries.shape()[3], keys.shape()[2]];
+                    let mask = tract_ndarray::Array5::from_shape_fn(
+                        (1, 1, 1, rows, columns),
+                        |(.., key)| if key <= columns / 2 { 0. } else { -65504f32 },
+                    );
+                    let mask = mask.into_tensor();
+                    let inputs = [&queries, keys, values].into_iter();
+                    let inputs = inputs.chain(has_sink.then_some(&sink)).chain([&mask]);
                     let inputs = inputs.map(|it| it.clone().into_tvalue()).collect();
                     op.eval(inputs)
                 };

@@ -22,7 +22,7 @@ pub(super) struct UnpackPanel<'a, T> {
     pub steps: Range<usize>,
     /// How far the steps of the panel are apart.
     pub stride: usize,
-    /// Those of steps that there is room for, but that are missing, are 0.
+    /// It may have room for more steps, which are 0.
     pub panel: &'a mut [T],
 }
 
@@ -55,7 +55,6 @@ impl<T: Element> UnpackPanel<'_, T> {
             let mut end_of_group = (group + 1) * of_group;
             let mut scales = of_rows(lanes, &self.parameters.scales, first, group);
             let mut zero_points = of_rows(lanes, &self.parameters.zero_points, first, group);
-            let mut offsets = lanes.mul(lanes.sub(lanes.splat(0.), zero_points), scales);
             for begin in self.steps.clone().step_by(N * codes) {
                 let mut words = [lanes.load_words(&[[0; 4]; N]); N];
                 let at = begin * 4 / codes;
@@ -79,15 +78,11 @@ impl<T: Element> UnpackPanel<'_, T> {
                         end_of_group += of_group;
                         scales = of_rows(lanes, &self.parameters.scales, first, group);
                         zero_points = of_rows(lanes, &self.parameters.zero_points, first, group);
-                        offsets = lanes.mul(lanes.sub(lanes.splat(0.), zero_points), scales);
                     }
                     let mut numbers = D::of_words(lanes, *words);
                     if !is_plain {
                         for numbers in &mut numbers[..codes] {
-                            *numbers = match const { T::STEPS } {
-                                1 => lanes.mul(lanes.sub(*numbers, zero_points), scales),
-                                _ => lanes.mul_add(*numbers, scales, offsets),
-                            };
+                            *numbers = lanes.mul(lanes.sub(*numbers, zero_points), scales);
                         }
                     }
                     let count = codes.min(self.steps.end - step);
@@ -120,15 +115,6 @@ fn put<L: Lanes<N>, T: Element, const N: usize>(
                     *numbers = lanes.splat(0.);
                 }
             }
-        }
-        if width == N && count == codes {
-            for pair in 0..codes / 2 {
-                let pairs = lanes.bf16_pairs(numbers[2 * pair], numbers[2 * pair + 1]);
-                if let Some(place) = panel[pair * stride..].first_chunk_mut() {
-                    *place = pairs;
-                }
-            }
-            return;
         }
         for pair in 0..codes / 2 {
             if 2 * pair < count {
