@@ -127,13 +127,14 @@ def language_models():
 
 
 def long_prompts():
-    """By the length of the prompt, of int8 and int4 weights, on a processor where it was measured."""
-    found = dict(runs("language", "threads", "context", "model"))["amd-epyc-zen-4"]
+    """By the length of the prompt, of int8 and int4 weights, on processors where it was measured, on one thread."""
     lines = []
-    for context in ["128", "1024", "4096"]:
-        these = [of for (*it, model), of in found.items() if it == ["1", context] and not model.endswith("f16")]
-        lines.append([context, *language(these)])
-    return language_table(["prompt, tokens"], lines)
+    for processor, found in runs("language", "threads", "context", "model"):
+        if processor in ["amd-epyc-zen-4", "intel-xeon-amx"]:
+            for context in ["128", "1024", "4096"]:
+                these = [of for (*it, model), of in found.items() if it == ["1", context] and not model.endswith("f16")]
+                lines.append([processor, context, *language(these)])
+    return language_table(["processor", "prompt, tokens"], lines)
 
 
 def gathers():

@@ -37,6 +37,9 @@ use softmax::SoftmaxOfScores;
 /// scores' rank. Keys and values are tensors, or both are in [pages](AppendToPages). A sink is one more score of each query, `[.., 1]` of
 /// the scores' rank, which is neither scaled nor masked: it takes its part of the weights and has no value. Factors scale the scores of each
 /// query, too, and have the shape of a sink.
+///
+/// Keys after the last one that a query sees are left out: those whose mask is `-inf`, or so low that their weights are 0 whatever the
+/// scores are, by a bound of these.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attention {
     scores: Contraction,
