@@ -16,7 +16,7 @@ use super::rows::{Im2rowAddresses, PADDING, TapSlices};
 use super::window::{ChannelsLastWindow, PartialTap, PixelCopy, ROWS_OF_BLOCK};
 use crate::bf16::{BF16, converts_bf16};
 use crate::cost;
-use crate::memory::{Scratch, elements, filled_output_dt};
+use crate::memory::{Scratch, copy_element, elements, filled_output_dt};
 use crate::product::{Output, Shares};
 use crate::threads::{Division, PartSize};
 
@@ -217,7 +217,7 @@ impl UnpackedConvolution<'_> {
                     for (channel, elements) in filter.chunks_exact(kernel * size).enumerate() {
                         for (pixel, element) in elements.chunks_exact(size).enumerate() {
                             let place = pixel * bytes_of_pixel + channel * size;
-                            ordered[place..][..size].copy_from_slice(element);
+                            copy_element(element, &mut ordered[place..]);
                         }
                     }
                 }

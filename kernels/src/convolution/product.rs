@@ -15,7 +15,7 @@ use super::rows::{Im2rowAddresses, TapSlices};
 use super::window::{ChannelsLastWindow, Round};
 use crate::cost::Cost;
 use crate::isa::{Instructions, Lanes, On};
-use crate::memory::{Aligned, LINE, prefetch};
+use crate::memory::{Aligned, LINE, copy_element, prefetch};
 use crate::product::narrower;
 use crate::threads::PartSize;
 
@@ -186,8 +186,7 @@ impl PackedFilters {
                 for (tap, bytes) in filter.chunks_exact(bytes_of_tap).enumerate() {
                     for (step, bytes) in bytes.chunks(bytes_of_step).enumerate() {
                         let step = tap * padded_steps + step;
-                        let place = (step * lanes + lane) * bytes_of_step;
-                        packed[place..][..bytes.len()].copy_from_slice(bytes);
+                        copy_element(bytes, &mut packed[(step * lanes + lane) * bytes_of_step..]);
                     }
                 }
             }
