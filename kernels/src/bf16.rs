@@ -21,6 +21,11 @@ pub(crate) trait Number: Pod {
     /// The first numbers, with zeros where there are no more.
     fn load_first<L: Lanes<N>, const N: usize>(lanes: L, numbers: &[Self]) -> L::Floats;
     fn store<L: Lanes<N>, const N: usize>(lanes: L, place: &mut [Self; N], numbers: L::Floats);
+    fn store_all<L: Lanes<N>, const N: usize, const V: usize>(
+        lanes: L,
+        places: &mut [[Self; N]; V],
+        numbers: [L::Floats; V],
+    );
     /// Writes as many numbers as there is room for, or all.
     fn store_first<L: Lanes<N>, const N: usize>(lanes: L, places: &mut [Self], numbers: L::Floats);
     /// The number, or the nearest one that there is towards 0.
@@ -47,6 +52,18 @@ impl Number for f32 {
     }
 
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops of constants keep vectors in registers")]
+    fn store_all<L: Lanes<N>, const N: usize, const V: usize>(
+        lanes: L,
+        places: &mut [[f32; N]; V],
+        numbers: [L::Floats; V],
+    ) {
+        for vector in 0..V {
+            lanes.store(&mut places[vector], numbers[vector]);
+        }
+    }
+
+    #[inline(always)]
     fn store_first<L: Lanes<N>, const N: usize>(lanes: L, places: &mut [f32], numbers: L::Floats) {
         lanes.store_part(places, numbers);
     }
@@ -70,6 +87,22 @@ impl Number for [u8; 2] {
     #[inline(always)]
     fn store<L: Lanes<N>, const N: usize>(lanes: L, place: &mut [[u8; 2]; N], numbers: L::Floats) {
         *place = lanes.to_bf16(numbers);
+    }
+
+    #[inline(always)]
+    fn store_all<L: Lanes<N>, const N: usize, const V: usize>(
+        lanes: L,
+        places: &mut [[[u8; 2]; N]; V],
+        numbers: [L::Floats; V],
+    ) {
+        for vector in (0..V).step_by(2) {
+            if vector + 1 < V {
+                let both = lanes.bf16_of_both(numbers[vector], numbers[vector + 1]);
+                [places[vector], places[vector + 1]] = both;
+            } else {
+                places[vector] = lanes.to_bf16(numbers[vector]);
+            }
+        }
     }
 
     #[inline(always)]

@@ -12,6 +12,9 @@ use crate::isa::{Amx, BLOCK_ROWS, Isa, On, TILE_ROWS, TileFactors, TileRows, Til
 /// The channels of a vector.
 pub(super) const LANES: usize = 16;
 
+/// The most bytes of weights that are met by each block of rows in turn.
+const FEW_BYTES: usize = if cfg!(test) { 4 << 10 } else { 16 << 10 };
+
 /// Rows whose codes two tiles read, at equal distances: between the rows there may be such that nothing asks for.
 struct RowBlock {
     /// The first row, in the task.
@@ -101,17 +104,24 @@ impl<E: TileElement> On<E::Lanes> for AllBlocks<'_, '_, E> {
         let blocks = RowBlocks::of(task, lines);
         let steps = task.filters.steps_of_tile();
         let tiles = &mut Tiles::configured(isa, TileShape { rows: TILE_ROWS, steps });
-        for panel in task.panels.clone() {
-            for block in &blocks.blocks {
-                match (block.tiles, task.vectors(panel)) {
-                    (2, 3) => blocks.multiply::<E, 2, 3>(lanes, tiles, task, panel, block),
-                    (2, 2) => blocks.multiply::<E, 2, 2>(lanes, tiles, task, panel, block),
-                    (2, _) => blocks.multiply::<E, 2, 1>(lanes, tiles, task, panel, block),
-                    (_, 3) => blocks.multiply::<E, 1, 3>(lanes, tiles, task, panel, block),
-                    (_, 2) => blocks.multiply::<E, 1, 2>(lanes, tiles, task, panel, block),
-                    _ => blocks.multiply::<E, 1, 1>(lanes, tiles, task, panel, block),
+        // Few weights stay in the first-level cache: then a block is written as a whole, while its rows are there, too.
+        let at_once =
+            if task.filters.bytes() <= FEW_BYTES { 1 } else { blocks.blocks.len().max(1) };
+        for few in blocks.blocks.chunks(at_once) {
+            for panel in task.panels.clone() {
+                for block in few {
+                    match (block.tiles, task.vectors(panel)) {
+                        (2, 3) => blocks.multiply::<E, 2, 3>(lanes, tiles, task, panel, block),
+                        (2, 2) => blocks.multiply::<E, 2, 2>(lanes, tiles, task, panel, block),
+                        (2, _) => blocks.multiply::<E, 2, 1>(lanes, tiles, task, panel, block),
+                        (_, 3) => blocks.multiply::<E, 1, 3>(lanes, tiles, task, panel, block),
+                        (_, 2) => blocks.multiply::<E, 1, 2>(lanes, tiles, task, panel, block),
+                        _ => blocks.multiply::<E, 1, 1>(lanes, tiles, task, panel, block),
+                    }
                 }
             }
+        }
+        for panel in task.panels.clone() {
             for row in blocks.rest.clone() {
                 E::multiply_row(lanes, task, lines, panel, row);
             }

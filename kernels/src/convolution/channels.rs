@@ -4,6 +4,7 @@
 use pulp::bytemuck::cast_slice;
 use tract_core::internal::*;
 
+use super::pairs::PairKernels;
 use super::product::{DepthwiseRows, TilePlace};
 use super::singles::{Singles, finish};
 use super::window::ChannelsLastWindow;
@@ -25,6 +26,8 @@ pub(crate) struct ChannelKernels {
     weights: Aligned<f32>,
     /// What sums begin with.
     bias: Vec<f32>,
+    /// The same for data in bf16, if there is such, and what is made for it.
+    pairs: Option<PairKernels>,
 }
 
 /// The panels of so many vectors of channels: the first vector of each, and how many it has. As many as there are registers for.
@@ -50,8 +53,14 @@ impl ChannelKernels {
             && [2, 4].iter().any(|groups| groups * of_group == instructions.lanes())
     }
 
-    /// From `[channels, channels of a group, taps]`. Groups of several must be such as it [takes](Self::takes_groups).
-    pub fn pack(weights: &[f32], bias: &[f32], of_group: usize) -> ChannelKernels {
+    /// From `[channels, channels of a group, taps]`. Groups of several must be such as it [takes](Self::takes_groups). The data may be in
+    /// bf16, if that is said.
+    pub fn pack(
+        weights: &[f32],
+        bias: &[f32],
+        of_group: usize,
+        may_be_bf16: bool,
+    ) -> ChannelKernels {
         let instructions = Instructions::detect();
         let lanes = instructions.lanes();
         // So the compiler knows it where there are no groups.
@@ -73,9 +82,10 @@ impl ChannelKernels {
                 }
             }
         }
+        let pairs = (may_be_bf16 && of_group == 1).then(|| PairKernels::pack(weights, bias, lanes));
         let bias = (0..vectors * lanes).map(|lane| bias.get(channel_of(lane)).copied());
         let bias = bias.map(Option::unwrap_or_default).collect();
-        ChannelKernels { steps, of_group, weights: packed, bias }
+        ChannelKernels { steps, of_group, weights: packed, bias, pairs: pairs.flatten() }
     }
 
     /// The weights of a panel of so many lanes, which begins with this one.
@@ -149,8 +159,16 @@ impl ChannelSums<'_> {
         let DepthwiseRows { window, channels, size, first, pixels, .. } = self.rows;
 
         let [y_stride, stride] = [1, 2].map(|axis| window.per_image.strides[axis]);
+        let pairs = match self.reduction {
+            Reduction::Sum(ChannelKernels { pairs: Some(pairs), .. }) if const { L::ROUNDS_TO_BF16 } => {
+                Some(pairs).filter(|pairs| pairs.takes(&self.rows))
+            }
+            _ => None,
+        };
         let copies = match self.reduction {
-            Reduction::Sum(kernels) => size != size_of::<f32>() || kernels.of_group > 1,
+            Reduction::Sum(kernels) => {
+                pairs.is_none() && (size != size_of::<f32>() || kernels.of_group > 1)
+            }
             Reduction::SameSum | Reduction::Max(_) => false,
         };
         let of_copy =
@@ -176,6 +194,10 @@ impl ChannelSums<'_> {
         let bytes = of_pixel.saturating_mul(window.per_image.input[2].min(most_pixels * stride));
         let most_lines = BYTES_OF_LINES / bytes.saturating_mul(y_stride).max(1);
         for lines in lines.chunks_mut(most_lines.max(1)) {
+            if let Some(kernels) = pairs {
+                kernels.compute(lanes, &mut self.rows, lines);
+                continue;
+            }
             let copied = copies.then(|| CopiedLines::of(window, lines));
             lanes.enter(ChannelsOfLines::<N> { sums: self, lines, copied });
         }
@@ -190,13 +212,13 @@ const BYTES_OF_LINES: usize = if cfg!(test) { 4 << 10 } else { 256 << 10 };
 const LEAST_COLUMNS: usize = if cfg!(test) { 12 } else { 64 };
 
 /// Some pixels of a line of the output, and what they meet.
-struct LineOfPixels {
+pub(super) struct LineOfPixels {
     /// The first of them in the line, how many there are, and the number of the first one among those of the task.
-    x: usize,
-    pixels: usize,
-    first_row: usize,
+    pub x: usize,
+    pub pixels: usize,
+    pub first_row: usize,
     /// For each row of the kernel that meets data, which one it is, and where what is read of the line of the image begins, in pixels.
-    met: TVec<(usize, usize)>,
+    pub met: TVec<(usize, usize)>,
 }
 
 /// The lines of the image that some lines of the output meet. They are copied for each panel of channels: so numbers in bf16 are converted

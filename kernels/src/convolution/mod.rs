@@ -19,6 +19,7 @@ mod channels;
 mod driver;
 mod output;
 mod packed;
+mod pairs;
 mod pools;
 mod product;
 mod rows;

@@ -114,6 +114,27 @@ impl<'a> OutputRows<'a> {
     /// So many elements from a channel of a row on.
     #[inline(always)]
     pub fn row(&mut self, row: usize, channel: usize, width: usize) -> &mut [u8] {
-        &mut self.rows.row(row)[(channel - self.first_channel) * self.size..][..width * self.size]
+        let [row] = self.rows::<1>(row, channel, width);
+        row
+    }
+
+    /// So many elements from a channel on, of so many rows, and what is in [`Residual::Elements`] for them.
+    #[inline(always)]
+    pub fn each_row(
+        &mut self,
+        first_row: usize,
+        count: usize,
+        channel: usize,
+        width: usize,
+    ) -> impl Iterator<Item = (&mut [u8], &[u8])> {
+        let first = (channel - self.first_channel) * self.size;
+        let rows = self.rows.each_row(first_row, count, first..first + width * self.size);
+        let (residuals, stride, of_row) = match self.residual {
+            Residual::Elements { bytes, size, stride } if size > 0 => {
+                (&bytes[first_row * stride + channel * size..], stride, width * size)
+            }
+            _ => (&[][..], 0, 0),
+        };
+        rows.enumerate().map(move |(row, places)| (places, &residuals[row * stride..][..of_row]))
     }
 }

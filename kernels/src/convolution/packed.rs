@@ -118,9 +118,9 @@ impl PackedConvolution {
                 Convolution::of_singles(spec, group, filters, bytes_of_pixel, epilogue);
             return Ok(OfElements::Bf16(Arc::new(convolution)).into());
         }
-        let _ = bf16;
         let filters = if group > 1 && are_narrow {
-            ConvolutionFilters::Depthwise(ChannelKernels::pack(weights, bias, of_group))
+            let kernels = ChannelKernels::pack(weights, bias, of_group, bf16.is_some());
+            ConvolutionFilters::Depthwise(kernels)
         } else {
             let format = Instructions::detect().format_of_singles();
             ConvolutionFilters::Products(unpacked.pack(&first_sums, |_| format))

@@ -227,6 +227,11 @@ impl PackedFilters {
         self.padded_steps * self.format.bytes_of_step
     }
 
+    /// The bytes of the packed weights.
+    pub fn bytes(&self) -> usize {
+        self.weights.len()
+    }
+
     /// How many rows a task has of so many. With tiles, their codes may leave the first-level cache.
     pub fn rows_of_task(&self, rows: usize) -> usize {
         if self.for_amx() {

@@ -3,7 +3,7 @@
 use pulp::bytemuck::{cast_slice, cast_slice_mut};
 
 use super::channels::{ChannelKernels, ChannelSums, Reduction};
-use super::output::OutputRows;
+use super::output::{OutputRows, Residual};
 use super::product::{
     ConvolutionElement, DepthwiseRows, Dot, FilterFormat, GemmTask, SumLanes, TilePlace,
 };
@@ -252,13 +252,15 @@ impl<const N: usize, const V: usize> FinishRows<'_, '_, N, V> {
         let FinishRows { epilogue, sums, at: TilePlace { channel, width, first_row }, output } =
             self;
         let size_of_residual = output.residual.size(output.size);
-        for (row, sums) in (first_row..).zip(sums) {
+        let is_in_output = matches!(output.residual, Residual::Output);
+        let places = output.each_row(first_row, sums.len(), channel, width);
+        for (sums, (places, residual)) in sums.iter().zip(places) {
             let mut numbers = [lanes.splat(0.); V];
             for vector in 0..V {
                 numbers[vector] = lanes.load(&sums[vector]);
             }
             if ending.adds {
-                let [residual] = output.residuals::<1>(row, channel, width);
+                let residual = if is_in_output { &*places } else { residual };
                 match size_of_residual {
                     2 if const { L::ROUNDS_TO_BF16 } => {
                         let residual: &[[u8; 2]] = cast_slice(residual);
@@ -288,11 +290,11 @@ impl<const N: usize, const V: usize> FinishRows<'_, '_, N, V> {
                     *numbers = lanes.load(&stored);
                 }
             }
-            let places: &mut [T] = cast_slice_mut(output.row(row, channel, width));
-            for vector in 0..V {
-                if ending.is_whole {
-                    T::store(lanes, &mut places.as_chunks_mut().0[vector], numbers[vector]);
-                } else {
+            let places: &mut [T] = cast_slice_mut(places);
+            if ending.is_whole {
+                T::store_all(lanes, &mut places.as_chunks_mut().0.as_chunks_mut().0[0], numbers);
+            } else {
+                for vector in 0..V {
                     let places = places.get_mut(vector * N..).unwrap_or_default();
                     T::store_first(lanes, places, numbers[vector]);
                 }

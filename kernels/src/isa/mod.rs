@@ -384,6 +384,11 @@ pub(crate) trait Lanes<const N: usize>: Isa {
         self.store(&mut all, numbers);
         all.map(|number| portable::to_bf16(number).to_le_bytes())
     }
+    /// The numbers of two vectors in bf16, one vector after the other.
+    #[inline(always)]
+    fn bf16_of_both(self, first: Self::Floats, second: Self::Floats) -> [[[u8; 2]; N]; 2] {
+        [self.to_bf16(first), self.to_bf16(second)]
+    }
     /// The numbers in bf16, two in a word, the first one in its lower half.
     #[inline(always)]
     fn bf16_pairs(self, first: Self::Floats, second: Self::Floats) -> [[u8; 4]; N] {

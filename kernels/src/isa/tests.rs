@@ -177,6 +177,8 @@ impl OnLanes for AllFunctions<'_> {
         for lines in numbers.chunks_exact(2) {
             let [first, second] = [&lines[0], &lines[1]].map(|it| lanes.load(it));
             let expected = lanes.to_bf16(first).into_iter().zip(lanes.to_bf16(second));
+            let both = [first, second].map(|it| lanes.to_bf16(it));
+            assert_eq!(lanes.bf16_of_both(first, second), both, "bf16_of_both of {lines:?}");
             let found = lanes.bf16_pairs(first, second).map(|[a, b, c, d]| ([a, b], [c, d]));
             assert!(expected.eq(found), "bf16_pairs of {lines:?}");
         }

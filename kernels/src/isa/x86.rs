@@ -190,7 +190,7 @@ macro_rules! lanes {
         widen_i8: $widen_i8:ident, widen_u8: $widen_u8:ident, widen_u16: $widen_u16:ident, floats: $floats:ident,
         of_f16: $of_f16:ident, cast: $cast:ident, and: $and:ident, set: $set:ident, shift_left: $shift_left:ident,
         shift_right: $shift_right:ident, shift_signed: $shift_signed:ident, lower_halves: $lower_halves:ident,
-        of_nibble: $of_nibble:ident, $(to_bf16: $to_bf16:ident, bf16_pairs: $bf16_pairs:ident,)? repeat: $repeat:ident, permute: $permute:expr, sum: $sum:expr, transpose: $transpose:ident, min: $min:ident,
+        of_nibble: $of_nibble:ident, $(to_bf16: $to_bf16:ident, bf16_of_both: $bf16_of_both:ident, bf16_pairs: $bf16_pairs:ident,)? repeat: $repeat:ident, permute: $permute:expr, sum: $sum:expr, transpose: $transpose:ident, min: $min:ident,
         max: $max:ident, integers: $integers:ident, put_bytes: $put_bytes:ident) => {
         impl<$($generic)*> Lanes<$lanes> for $name
         where
@@ -245,6 +245,9 @@ macro_rules! lanes {
                 };
                 $(to_bf16(numbers: $numbers) -> [[u8; 2]; $lanes] = {
                     std::mem::transmute($to_bf16(numbers))
+                };
+                bf16_of_both(first: $numbers, second: $numbers) -> [[[u8; 2]; $lanes]; 2] = {
+                    std::mem::transmute($bf16_of_both(first, second))
                 };
                 bf16_pairs(first: $numbers, second: $numbers) -> [[u8; 4]; $lanes] = {
                     std::mem::transmute($bf16_pairs(first, second))
@@ -400,15 +403,21 @@ fn to_bf16_512(numbers: __m512) -> __m256bh {
     _mm512_cvtneps_pbh(numbers)
 }
 
-/// Pairs of numbers in bf16. The instruction takes what comes first as its second operand.
+/// The numbers of two vectors in bf16. The instruction takes what comes first as its second operand.
+#[target_feature(enable = "avx512bf16")]
+#[inline]
+fn bf16_of_both_512(first: __m512, second: __m512) -> __m512bh {
+    _mm512_cvtne2ps_pbh(second, first)
+}
+
+/// Pairs of numbers in bf16.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 #[inline]
 fn bf16_pairs_512(first: __m512, second: __m512) -> __m512i {
     // SAFETY: both types are vectors of 512 bits, and so are 32 numbers of 16.
     let (both, in_pairs) = unsafe {
-        let both = _mm512_cvtne2ps_pbh(second, first);
         (
-            std::mem::transmute::<__m512bh, __m512i>(both),
+            std::mem::transmute::<__m512bh, __m512i>(bf16_of_both_512(first, second)),
             std::mem::transmute::<[u16; 32], __m512i>(IN_PAIRS),
         )
     };
@@ -433,7 +442,7 @@ lanes!([const VNNI: bool] Avx256<VNNI>, 8, __m256, __m256i,
 
 /// [`lanes`] of 512 bits.
 macro_rules! lanes_512 {
-    ([$($generic:tt)*] $name:ty $(, to_bf16: $to_bf16:ident, bf16_pairs: $bf16_pairs:ident,)?) => {
+    ([$($generic:tt)*] $name:ty $(, to_bf16: $to_bf16:ident, bf16_of_both: $bf16_of_both:ident, bf16_pairs: $bf16_pairs:ident,)?) => {
         lanes!([$($generic)*] $name, 16, __m512, __m512i,
             splat: _mm512_set1_ps, load: _mm512_loadu_ps, store: _mm512_storeu_ps, load_part: load_part_512, store_part: store_part_512,
             add: _mm512_add_ps, sub: _mm512_sub_ps,
@@ -442,7 +451,7 @@ macro_rules! lanes_512 {
             widen_u16: _mm512_cvtepu16_epi32, floats: _mm512_cvtepi32_ps, of_f16: _mm512_cvtph_ps, cast: _mm512_castsi512_ps,
             and: _mm512_and_si512, set: _mm512_set1_epi32, shift_left: _mm512_slli_epi32, shift_right: _mm512_srli_epi32,
             shift_signed: _mm512_srai_epi32, lower_halves: _mm512_cvtepi32_epi16, of_nibble: of_nibble_512,
-            $(to_bf16: $to_bf16, bf16_pairs: $bf16_pairs,)? repeat: repeat_512, permute: |numbers, places| _mm512_permutexvar_ps(places, numbers),
+            $(to_bf16: $to_bf16, bf16_of_both: $bf16_of_both, bf16_pairs: $bf16_pairs,)? repeat: repeat_512, permute: |numbers, places| _mm512_permutexvar_ps(places, numbers),
             sum: |numbers| _mm512_reduce_add_ps(numbers),
             transpose: transpose_16, min: _mm512_min_ps, max: _mm512_max_ps, integers: _mm512_cvtps_epi32, put_bytes: put_bytes_512);
     };
@@ -450,7 +459,7 @@ macro_rules! lanes_512 {
 
 lanes_512!([const VNNI: bool] Avx512<VNNI>);
 
-lanes_512!([] Avx512Bf16, to_bf16: to_bf16_512, bf16_pairs: bf16_pairs_512,);
+lanes_512!([] Avx512Bf16, to_bf16: to_bf16_512, bf16_of_both: bf16_of_both_512, bf16_pairs: bf16_pairs_512,);
 
 /// Two vectors at a time.
 #[target_feature(enable = "avx2")]

@@ -102,20 +102,46 @@ impl<'a, T> Output<'a, T> {
     /// If there are fewer, or if these are in several rows.
     #[inline(always)]
     pub fn rows<const N: usize>(&mut self, first: usize, columns: Range<usize>) -> [&mut [T]; N] {
+        self.check_rows(first, N, &columns);
+        let begin = first * self.stride + columns.start;
+        // SAFETY: they are checked, so they are within the matrix; and ours, as in `row`. No element is in two of them: the columns are
+        // within the distance of rows.
+        std::array::from_fn(|row| unsafe {
+            let first = self.first.add(begin + row * self.stride).as_ptr();
+            std::slice::from_raw_parts_mut(first, columns.len())
+        })
+    }
+
+    /// As [`rows`](Self::rows), one after the other.
+    #[inline(always)]
+    pub fn each_row(
+        &mut self,
+        first: usize,
+        count: usize,
+        columns: Range<usize>,
+    ) -> impl Iterator<Item = &mut [T]> {
+        self.check_rows(first, count, &columns);
+        let Output { first: all, stride, .. } = *self;
+        let begin = first * stride + columns.start;
+        // SAFETY: as there.
+        (0..count).map(move |row| unsafe {
+            let first = all.add(begin + row * stride).as_ptr();
+            std::slice::from_raw_parts_mut(first, columns.len())
+        })
+    }
+
+    /// Panics unless there are so many rows from one on, with these columns.
+    #[inline(always)]
+    fn check_rows(&self, first: usize, count: usize, columns: &Range<usize>) {
         let Output { rows, stride, width, reach, .. } = *self;
-        assert!(N > 0 && first < rows && N <= rows - first, "rows {first}.. of {rows}");
-        let (begin, last) = (first * stride + columns.start, (first + N - 1) * stride);
+        assert!(count > 0 && first < rows && count <= rows - first, "rows {first}.. of {rows}");
+        // A product of these is no more than the size of the matrix.
+        let last = (first + count - 1) * stride;
         let is_within = columns.start <= columns.end
             && columns.end <= width.min(stride)
             && last <= reach
             && columns.end <= reach - last;
         assert!(is_within, "columns {columns:?} of {}", width.min(stride));
-        // SAFETY: the last row is within the matrix, so all are; and ours, as in `row`. No element is in two of them: the columns
-        // are within the distance of rows.
-        std::array::from_fn(|row| unsafe {
-            let first = self.first.add(begin + row * stride).as_ptr();
-            std::slice::from_raw_parts_mut(first, columns.len())
-        })
     }
 
     /// The same rows, from one of their columns on.
