@@ -111,9 +111,9 @@ impl<T: Copy> Aligned<T> {
             let most = LINE / size_of::<T>().max(1);
             // Old values need not move.
             self.memory = vec![];
-            self.memory.reserve_exact(count + most);
-            ask_for_large_pages(as_bytes(self.memory.spare_capacity_mut()));
-            self.memory.resize(count + most, value);
+            // New zeros are not written, so there are no pages yet.
+            self.memory = vec![value; count + most];
+            ask_for_large_pages(as_bytes(&mut self.memory));
             self.begin = self.memory.as_ptr().align_offset(LINE).min(most);
         }
         self.count = count;
@@ -125,12 +125,12 @@ impl<T: Copy> Aligned<T> {
     }
 }
 
-/// The bytes of memory without elements.
+/// The bytes of some elements.
 #[allow(unsafe_code)]
-fn as_bytes<T>(memory: &mut [MaybeUninit<T>]) -> &mut [MaybeUninit<u8>] {
-    let bytes = size_of_val(memory);
+fn as_bytes<T: Copy>(elements: &mut [T]) -> &mut [MaybeUninit<u8>] {
+    let bytes = size_of_val(elements);
     // SAFETY: it is the same memory, of which nothing is known.
-    unsafe { std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), bytes) }
+    unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), bytes) }
 }
 
 impl<T: PartialEq> PartialEq for Aligned<T> {

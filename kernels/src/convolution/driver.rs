@@ -16,7 +16,7 @@ use super::rows::{Im2rowAddresses, PADDING, TapSlices};
 use super::window::{ChannelsLastWindow, PartialTap, PixelCopy, ROWS_OF_BLOCK};
 use crate::bf16::{BF16, converts_bf16};
 use crate::cost;
-use crate::memory::{Scratch, copy_element, elements, filled_output_dt};
+use crate::memory::{Scratch, elements, filled_output_dt};
 use crate::product::{Output, Shares};
 use crate::threads::{Division, PartSize};
 
@@ -205,29 +205,17 @@ impl UnpackedConvolution<'_> {
         let kernel: usize = spec.kernel_shape.iter().product();
         let (reading, gathering) = (self.reading(), self.gathering());
         let pixels_of_tap = self.pixels_of_tap();
-        let (of_filter, taken) =
-            (bytes_of_pixel * kernel, spec.input_channels / group * size * kernel);
-        // All channels of a pixel are neighbours.
-        let ordered = match kernel {
-            1 if of_filter == taken => Cow::Borrowed(weights),
-            _ => {
-                let mut ordered = vec![0; weights.len() / taken * of_filter];
-                let filters = ordered.chunks_exact_mut(of_filter).zip(weights.chunks_exact(taken));
-                for (ordered, filter) in filters {
-                    for (channel, elements) in filter.chunks_exact(kernel * size).enumerate() {
-                        for (pixel, element) in elements.chunks_exact(size).enumerate() {
-                            let place = pixel * bytes_of_pixel + channel * size;
-                            copy_element(element, &mut ordered[place..]);
-                        }
-                    }
-                }
-                Cow::Owned(ordered)
-            }
+        let channels = spec.input_channels / group;
+        let all = UnpackedFilters {
+            bytes: weights,
+            size,
+            channels,
+            kernel,
+            bytes_of_pixel,
+            taps: kernel / pixels_of_tap,
         };
-        let (taps, bytes_of_tap) = (kernel / pixels_of_tap, pixels_of_tap * bytes_of_pixel);
-        let all = UnpackedFilters { bytes: &ordered, taps, bytes_of_tap };
         let format = format(all);
-        let groups = ordered.chunks_exact(outputs * of_filter);
+        let groups = weights.chunks_exact(outputs * all.bytes_of_filter());
         let groups = groups.zip(first_sums.chunks_exact(outputs)).map(|(bytes, first_sums)| {
             PackedFilters::pack(UnpackedFilters { bytes, ..all }, format, first_sums.to_vec())
         });

@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use pulp::bytemuck::Pod;
+use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use tract_core::internal::*;
 
 use super::output::OutputRows;
@@ -14,7 +14,7 @@ use super::rows::StridedLines;
 use super::rows::{Im2rowAddresses, TapSlices};
 use super::window::{ChannelsLastWindow, Round};
 use crate::cost::Cost;
-use crate::isa::{Instructions, Lanes, On};
+use crate::isa::{Instructions, Lanes, On, OnLanes, padded};
 use crate::memory::{Aligned, LINE, copy_element, prefetch};
 use crate::product::narrower;
 use crate::threads::PartSize;
@@ -149,12 +149,52 @@ impl FilterFormat {
     }
 }
 
-/// The bytes of weights: for each output channel some taps, each of so many.
+/// Weights: `[output channels, channels, kernel]`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnpackedFilters<'a> {
     pub bytes: &'a [i8],
+    /// The bytes of an element.
+    pub size: usize,
+    /// The input channels, and the pixels of the kernel.
+    pub channels: usize,
+    pub kernel: usize,
+    /// The bytes of all channels of a pixel, and what fills them up.
+    pub bytes_of_pixel: usize,
+    /// How many taps the kernel has, each of some pixels.
     pub taps: usize,
-    pub bytes_of_tap: usize,
+}
+
+impl<'a> UnpackedFilters<'a> {
+    /// The bytes of a filter as it is.
+    pub fn bytes_of_filter(&self) -> usize {
+        self.channels * self.kernel * self.size
+    }
+
+    pub fn bytes_of_tap(&self) -> usize {
+        self.kernel / self.taps * self.bytes_of_pixel
+    }
+
+    /// Each filter as it is.
+    pub fn filters(&self) -> impl Iterator<Item = &'a [i8]> + use<'a> {
+        self.bytes.chunks_exact(self.bytes_of_filter())
+    }
+
+    /// A filter with all channels of a pixel as neighbours; it may have been ordered into the room.
+    pub fn ordered<'r>(&self, filter: &'r [i8], room: &'r mut Vec<i8>) -> &'r [i8] {
+        let UnpackedFilters { size, kernel, bytes_of_pixel, .. } = *self;
+        let ordered = kernel * bytes_of_pixel;
+        if kernel == 1 && ordered == filter.len() {
+            return filter;
+        }
+        // What fills pixels up stays 0.
+        room.resize(ordered, 0);
+        for (channel, elements) in filter.chunks_exact(kernel * size).enumerate() {
+            for (pixel, element) in elements.chunks_exact(size).enumerate() {
+                copy_element(element, &mut room[pixel * bytes_of_pixel + channel * size..]);
+            }
+        }
+        room
+    }
 }
 
 impl PackedFilters {
@@ -167,7 +207,9 @@ impl PackedFilters {
         let instructions = Instructions::detect();
         let FilterFormat { bytes_of_step, steps_of_amx, .. } = format;
         let steps_of_tile = steps_of_amx.unwrap_or(1);
-        let UnpackedFilters { bytes, taps, bytes_of_tap } = weights;
+        let UnpackedFilters { size, taps, .. } = weights;
+        let bytes_of_tap = weights.bytes_of_tap();
+        let unpacked = weights;
         let outputs = first_sums.len();
         let padded_steps = bytes_of_tap.div_ceil(bytes_of_step).next_multiple_of(steps_of_tile);
         let vectors = outputs.div_ceil(instructions.lanes());
@@ -177,12 +219,18 @@ impl PackedFilters {
         let first_vectors: Vec<usize> =
             (0..=panels).map(|panel| panel * vectors / panels.max(1)).collect();
         let mut weights = Aligned::new(0, columns * of_a_sum);
+        let mut room = vec![];
         for panel in first_vectors.windows(2) {
             let first = panel[0] * instructions.lanes();
             let lanes = (panel[1] - panel[0]) * instructions.lanes();
             let packed = &mut weights[first * of_a_sum..][..lanes * of_a_sum];
-            let filters = bytes.chunks_exact(taps * bytes_of_tap).skip(first).take(lanes);
+            if [size, bytes_of_step] == [size_of::<f32>(); 2] {
+                instructions.run(PackElements { unpacked, first, lanes, packed });
+                continue;
+            }
+            let filters = unpacked.filters().skip(first).take(lanes);
             for (lane, filter) in filters.enumerate() {
+                let filter = unpacked.ordered(filter, &mut room);
                 for (tap, bytes) in filter.chunks_exact(bytes_of_tap).enumerate() {
                     for (step, bytes) in bytes.chunks(bytes_of_step).enumerate() {
                         let step = tap * padded_steps + step;
@@ -279,6 +327,52 @@ impl PackedFilters {
     fn most_bytes_of_tap(&self) -> usize {
         let vectors = (0..self.panels()).map(|panel| self.vectors_of(panel).len()).max();
         self.padded_bytes_of_tap() * vectors.unwrap_or(0) * self.instructions.lanes()
+    }
+}
+
+/// Packs weights for a panel of some filters from one on, where each element is a step and nothing fills pixels up. It transposes as many
+/// filters as a vector has lanes.
+struct PackElements<'a> {
+    unpacked: UnpackedFilters<'a>,
+    first: usize,
+    /// The filters of the panel, with those that fill it up.
+    lanes: usize,
+    packed: &'a mut [i8],
+}
+
+impl OnLanes for PackElements<'_> {
+    #[inline(always)]
+    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
+        let PackElements { unpacked, first, lanes: of_panel, packed } = self;
+        let UnpackedFilters { bytes, channels, kernel, .. } = unpacked;
+        let of_filter = channels * kernel;
+        let words: &[[u8; 4]] = cast_slice(bytes);
+        let packed: &mut [[u8; 4]] = cast_slice_mut(packed);
+        let filters = words[first * of_filter..].chunks(of_filter * N).take(of_panel / N);
+        for (vector, filters) in filters.enumerate() {
+            // The place in the kernel of the element that comes next, and its channel.
+            let (mut pixel, mut channel) = (0, 0);
+            for begin in (0..of_filter).step_by(N) {
+                let mut vectors = [lanes.load_words(&[[0; 4]; N]); N];
+                for (filter, vector) in filters.chunks_exact(of_filter).zip(&mut vectors) {
+                    let elements = &filter[begin..];
+                    *vector = match elements.first_chunk() {
+                        Some(elements) => lanes.load_words(elements),
+                        None => lanes.load_words(&padded(elements)),
+                    };
+                }
+                let vectors = lanes.transpose(vectors);
+                for vector_of_element in vectors.into_iter().take(of_filter - begin) {
+                    let place = (pixel * channels + channel) * of_panel + vector * N;
+                    let place = &mut packed[place..].as_chunks_mut().0[0];
+                    lanes.store_words(place, vector_of_element);
+                    pixel += 1;
+                    if pixel == kernel {
+                        (pixel, channel) = (0, channel + 1);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -12,9 +12,9 @@ use crate::isa::Instructions;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::tests::with_all_instructions;
 use crate::product::activation::Activation;
-#[cfg(target_arch = "x86_64")]
-use crate::product::tests::fractions;
-use crate::product::tests::{integers, rounded, rounded_to_bf16, widened, with_all_vectors};
+use crate::product::tests::{
+    fractions, integers, rounded, rounded_to_bf16, widened, with_all_vectors,
+};
 
 #[derive(Debug, Clone)]
 struct Axis {
@@ -363,8 +363,12 @@ fn infinities_and_nan() -> TractResult<()> {
                     let op = PackedConvolution::new(spec, group, &weights, &bias, epilogue, bf16);
                     let op = op.unwrap();
                     let in_bf16 = op.takes_bf16().then(|| rounded(&data));
-                    for data in [&data].into_iter().chain(&in_bf16) {
+                    let with_output = in_bf16.as_ref().map(|data| (data, op.with_output_in_bf16()));
+                    let in_singles = [&data].into_iter().chain(&in_bf16).map(|it| (it, op.clone()));
+                    for (data, op) in in_singles.chain(with_output) {
                         let found = run(&op, &[data]).unwrap();
+                        let found =
+                            if found.datum_type() == BF16 { widened(&found) } else { found };
                         let found = found.try_as_plain_ram().unwrap();
                         for (at, found) in found.as_slice::<f32>().unwrap().iter().enumerate() {
                             let (pixel, channel) = (at / channels, at % channels);
@@ -376,6 +380,57 @@ fn infinities_and_nan() -> TractResult<()> {
                     }
                 }
             });
+        }
+    }
+    Ok(())
+}
+
+/// Each channel on its own in bf16 is what it is in single precision, rounded: products are added in the same order.
+#[test]
+fn channels_in_bf16() -> TractResult<()> {
+    let activations = [
+        Activation::Identity,
+        Activation::Clamp { min: -0.5, max: 0.75 },
+        Activation::HARD_SWISH,
+        Activation::Swish,
+    ];
+    for (columns, stride) in [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (4, 1), (3, 3)] {
+        for (channels, size, [begin, end]) in [
+            (32, 23, [columns / 2, columns / 2]),
+            (80, 19, [0, 0]),
+            (36, columns, [columns - 1, 1]),
+            (150, 9, [1, columns - 1]),
+            (31, 16, [1, 1]),
+        ] {
+            let reach = columns - 1;
+            let axis = |size| Axis { size, kernel: columns, stride, dilation: 1, begin, end };
+            let axes = [axis(reach + 3), axis(size)];
+            let data = fractions(axes[0].size * size * channels);
+            let data = rounded(&Tensor::from_shape(&[1, axes[0].size, size, channels], &data)?);
+            let weights = fractions(channels * columns * columns);
+            let weights = Tensor::from_shape(&[channels, 1, columns, columns], &weights)?;
+            let bias = fractions(channels);
+            for activation in activations {
+                let check = || {
+                    let Some(bf16) = Instructions::detect().bf16() else { return };
+                    let spec = spec(&axes, channels, channels);
+                    let epilogue = SinglesEpilogue { activation, ..SinglesEpilogue::default() };
+                    let op = PackedConvolution::new(
+                        spec,
+                        channels,
+                        &weights,
+                        &bias,
+                        epilogue,
+                        Some(bf16),
+                    );
+                    let op = op.unwrap();
+                    let expected = rounded(&run(&op, &[&widened(&data)]).unwrap());
+                    let found = run(&op.with_output_in_bf16(), &[&data]).unwrap();
+                    assert_eq!(found, expected, "{channels} {size} {columns} {activation:?}");
+                };
+                with_all_vectors(check);
+                on_threads(check);
+            }
         }
     }
     Ok(())

@@ -141,5 +141,9 @@ impl Instructions {
 fn pairs_fit(weights: UnpackedFilters) -> bool {
     let fits =
         |pair: &[i8]| pair.iter().map(|code| u16::from(code.unsigned_abs())).sum::<u16>() <= 128;
-    weights.bytes.chunks_exact(weights.bytes_of_tap).all(|tap| tap.chunks(2).all(fits))
+    let (of_tap, mut room) = (weights.bytes_of_tap(), vec![]);
+    weights.filters().all(|filter| {
+        let filter = weights.ordered(filter, &mut room);
+        filter.chunks_exact(of_tap).all(|tap| tap.chunks(2).all(fits))
+    })
 }

@@ -15,7 +15,11 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
         fact.is_plain() && fact.datum_type.is_copy() && !fact.datum_type.is_quantized()
     };
     rule_if!(model.node_input_facts(node.id)?.iter().all(is_kept));
+    let mut inputs = node.inputs.clone();
     let op: Box<dyn TypedOp> = if let Some(op) = node.op_as::<TypedConcat>() {
+        if let Some((begin, count)) = begun(model, node, op.axis) {
+            inputs.splice(..count, [begin]);
+        }
         Box::new(Concatenation { axis: op.axis })
     } else if let Some(op) = node.op_as::<Slice>() {
         Box::new(SliceOfAxis(op.clone()))
@@ -30,7 +34,23 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
     } else {
         return Ok(None);
     };
-    Ok(Some(TypedModelPatch::replace_single_op(model, node, &node.inputs, op)?.into()))
+    Ok(Some(TypedModelPatch::replace_single_op(model, node, &inputs, op)?.into()))
+}
+
+/// What another Concat has made of the first inputs of this one, and how many these are. So DenseNet, whose layers have all outputs before
+/// them as their input, copies these at once.
+fn begun(model: &TypedModel, node: &TypedNode, axis: usize) -> Option<(OutletId, usize)> {
+    let [first, .., _] = node.inputs[..] else { return None };
+    let others = model.outlet_successors(first).iter().map(|it| &model.nodes()[it.node]);
+    let begin = |other: &&TypedNode| {
+        let count = other.inputs.len();
+        count > 1
+            && count < node.inputs.len()
+            && node.inputs.starts_with(&other.inputs)
+            && other.op_as::<TypedConcat>().is_some_and(|it| it.axis == axis)
+    };
+    let longest = others.filter(begin).max_by_key(|other| other.inputs.len())?;
+    Some((longest.id.into(), longest.inputs.len()))
 }
 
 #[cfg(test)]
@@ -60,6 +80,47 @@ mod tests {
         }
         let has = |name| model.nodes().iter().any(|node| node.op.name() == name);
         Ok([has("Concatenation"), has("Transposition")])
+    }
+
+    /// The sizes of the inputs of all concatenations.
+    fn inputs_of_concatenations(model: &TypedModel) -> Vec<Vec<TDim>> {
+        let those = model.nodes().iter().filter(|node| node.op_is::<Concatenation>());
+        let sizes = those.map(|node| {
+            node.inputs.iter().map(|it| model.outlet_fact(*it).unwrap().shape[1].clone()).collect()
+        });
+        sizes.collect()
+    }
+
+    #[test]
+    fn first_inputs_are_those_of_another() -> TractResult<()> {
+        let mut model = TypedModel::default();
+        let mut data = vec![];
+        for size in 1..=4 {
+            data.push(model.add_source(format!("{size}"), f32::fact([3, size]))?);
+        }
+        let mut outputs = vec![];
+        for (number, inputs) in
+            [&data[..2], &data[..3], &data[..4], &data[1..3], &data[..1]].into_iter().enumerate()
+        {
+            let op = TypedConcat { axis: 1 };
+            outputs.push(model.wire_node(format!("concat {number}"), op, inputs)?[0]);
+        }
+        model.select_output_outlets(&outputs)?;
+        let inputs = |size| Tensor::from_shape(&[3, size], &vec![size as f32; 3 * size]);
+        let inputs: TVec<TValue> =
+            (1..=4).map(|size| Ok(inputs(size)?.into_tvalue())).collect::<TractResult<_>>()?;
+        let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+        let model = model.with_kernels()?;
+        let mut found = inputs_of_concatenations(&model);
+        found.sort_by_key(|sizes| sizes.iter().map(|it| it.to_i64().unwrap()).sum::<i64>());
+        let dims = |sizes: &[i64]| sizes.iter().map(|it| it.to_dim()).collect::<Vec<_>>();
+        let all = [&[1, 2][..], &[2, 3], &[3, 3], &[6, 4]].map(dims);
+        assert_eq!(
+            found.iter().filter(|it| it.len() > 1).collect::<Vec<_>>(),
+            all.iter().collect::<Vec<_>>()
+        );
+        assert_eq!(model.into_runnable()?.run(inputs)?, expected);
+        Ok(())
     }
 
     #[test]
