@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
-use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use tract_core::internal::*;
@@ -259,7 +259,13 @@ impl<T: Pod> DerefMut for Scratch<T> {
     }
 }
 
-/// Lets the C library keep tensors of up to 32 MiB that are freed, for the next run, and has its heap grow into large pages.
+/// What a program keeps of tensors while it prepares a model: larger weights, which are packed then, are given back.
+pub(crate) const KEPT_WHILE_PREPARING: usize = 8 << 20;
+
+/// What it keeps for the next run: the most that glibc does.
+pub(crate) const KEPT_BETWEEN_RUNS: usize = 32 << 20;
+
+/// Lets the C library keep tensors of up to so many bytes that are freed, and has its heap grow into large pages.
 ///
 /// glibc takes blocks from the system, and gives them back when they are freed, if they are larger than any that was given back
 /// before, up to 32 MiB. So a program gives each large tensor back in each run, or none, by how its memory happens to be ordered:
@@ -267,22 +273,21 @@ impl<T: Pod> DerefMut for Scratch<T> {
 /// block that is given back has the most bytes that count, and was never written. To other allocators it is a block like others.
 ///
 /// The next one is smaller, so it is the end of the heap, which stays there when it is freed. Outputs and weights of layers are small
-/// parts of it, and find large pages: networks in bf16 take 0.98 of the time, Swin v2 0.87 (Intel Xeon, family 6 model 167).
-pub(crate) fn keep_freed_memory() {
-    /// Those are 32 MiB, with what glibc adds.
-    const MOST_BYTES: usize = (32 << 20) - (64 << 10);
-    static ONCE: Once = Once::new();
-    if cfg!(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")) {
-        ONCE.call_once(|| {
-            for bytes in [MOST_BYTES, MOST_BYTES - LARGE_PAGE] {
-                let mut block: Vec<u8> = vec![];
-                // Where there is not so much, nothing is kept.
-                if block.try_reserve_exact(bytes).is_ok() && bytes < MOST_BYTES {
-                    ask_for_large_pages(block.spare_capacity_mut());
-                }
-                drop(black_box(block));
+/// parts of it, and find large pages: 49 networks in bf16 took 0.98 of the time (Intel Xeon, family 6 model 167).
+pub(crate) fn keep_freed_memory(most_bytes: usize) {
+    static KEPT: AtomicUsize = AtomicUsize::new(0);
+    let has_glibc = cfg!(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"));
+    if has_glibc && KEPT.fetch_max(most_bytes, Ordering::Relaxed) < most_bytes {
+        // glibc adds something to each.
+        let first = most_bytes - (64 << 10);
+        for bytes in [first, first - LARGE_PAGE] {
+            let mut block: Vec<u8> = vec![];
+            // Where there is not so much, nothing is kept.
+            if block.try_reserve_exact(bytes).is_ok() {
+                ask_for_large_pages(block.spare_capacity_mut());
             }
-        });
+            drop(black_box(block));
+        }
     }
 }
 
