@@ -4,8 +4,10 @@
 
 use std::ops::Range;
 
+use pulp::bytemuck::cast_slice;
+
 use super::output::OutputRows;
-use super::product::{ConvolutionElement, GemmTask, SumLanes, TilePlace};
+use super::product::{ConvolutionElement, GemmTask, MANY_WEIGHTS, SumLanes, TilePlace};
 use super::rows::{RunOfRows, StridedLines};
 use crate::isa::{Amx, BLOCK_ROWS, Isa, On, TILE_ROWS, TileFactors, TileRows, TileShape, Tiles};
 
@@ -14,6 +16,9 @@ pub(super) const LANES: usize = 16;
 
 /// The most bytes of weights that are met by each block of rows in turn.
 const FEW_BYTES: usize = if cfg!(test) { 4 << 10 } else { 16 << 10 };
+
+/// The most blocks of rows that ask for weights.
+const FEW_BLOCKS: usize = 4;
 
 /// Rows whose codes two tiles read, at equal distances: between the rows there may be such that nothing asks for.
 struct RowBlock {
@@ -104,19 +109,35 @@ impl<E: TileElement> On<E::Lanes> for AllBlocks<'_, '_, E> {
         let blocks = RowBlocks::of(task, lines);
         let steps = task.filters.steps_of_tile();
         let tiles = &mut Tiles::configured(isa, TileShape { rows: TILE_ROWS, steps });
+        let count = blocks.blocks.len().max(1);
         // Few weights stay in the first-level cache: then a block is written as a whole, while its rows are there, too.
-        let at_once =
-            if task.filters.bytes() <= FEW_BYTES { 1 } else { blocks.blocks.len().max(1) };
+        let at_once = if task.filters.bytes() <= FEW_BYTES { 1 } else { count };
+        // Many weights that few rows meet come from memory: then each block asks for its part of the next panel.
+        let asks = count <= FEW_BLOCKS && task.filters.bytes() >= MANY_WEIGHTS;
         for few in blocks.blocks.chunks(at_once) {
             for panel in task.panels.clone() {
+                let next = panel + 1;
+                let next = match asks && next < task.panels.end {
+                    true => cast_slice(task.bytes_of_panel(next)),
+                    false => &[],
+                };
+                let mut parts = next.chunks(next.len().div_ceil(count).max(1));
                 for block in few {
+                    let next = parts.next().unwrap_or(&[]);
+                    macro_rules! multiply {
+                        ($tiles:literal, $vectors:literal) => {
+                            blocks.multiply::<E, $tiles, $vectors>(
+                                lanes, tiles, task, panel, block, next,
+                            )
+                        };
+                    }
                     match (block.tiles, task.vectors(panel)) {
-                        (2, 3) => blocks.multiply::<E, 2, 3>(lanes, tiles, task, panel, block),
-                        (2, 2) => blocks.multiply::<E, 2, 2>(lanes, tiles, task, panel, block),
-                        (2, _) => blocks.multiply::<E, 2, 1>(lanes, tiles, task, panel, block),
-                        (_, 3) => blocks.multiply::<E, 1, 3>(lanes, tiles, task, panel, block),
-                        (_, 2) => blocks.multiply::<E, 1, 2>(lanes, tiles, task, panel, block),
-                        _ => blocks.multiply::<E, 1, 1>(lanes, tiles, task, panel, block),
+                        (2, 3) => multiply!(2, 3),
+                        (2, 2) => multiply!(2, 2),
+                        (2, _) => multiply!(2, 1),
+                        (_, 3) => multiply!(1, 3),
+                        (_, 2) => multiply!(1, 2),
+                        _ => multiply!(1, 1),
                     }
                 }
             }
@@ -215,7 +236,7 @@ impl<'a> RowBlocks<'a> {
         block.begin = begin;
     }
 
-    /// Computes the sums of a block of `M` tiles of rows and `V` of channels, and what becomes of them.
+    /// Computes the sums of a block of `M` tiles of rows and `V` of channels, and what becomes of them. It asks for what comes next.
     #[inline(always)]
     fn multiply<E: TileElement, const M: usize, const V: usize>(
         &self,
@@ -224,6 +245,7 @@ impl<'a> RowBlocks<'a> {
         task: &mut GemmTask<E>,
         panel: usize,
         block: &RowBlock,
+        next: &[u8],
     ) {
         let (bytes, distance, tap_offsets) = match block.is_copied {
             true => (&self.copies[..], self.copied_distance, &self.copied_offsets[..]),
@@ -231,7 +253,7 @@ impl<'a> RowBlocks<'a> {
         };
         let (bytes, second) = (&bytes[block.begin..], TILE_ROWS * distance);
         let (weights, first_sums) = task.panel::<4, LANES, V>(panel);
-        let rows = TileRows { bytes, distance, second, tap_offsets, next: &[] };
+        let rows = TileRows { bytes, distance, second, tap_offsets, next };
         let first = (!task.filters.begin_with_zero).then_some(first_sums);
         let sums = tiles.multiply::<M, V>(E::FACTORS, rows, weights, first);
         let segments = &self.segments[block.segments.clone()];

@@ -504,6 +504,15 @@ impl<'a, E: ConvolutionElement> GemmTask<'a, E> {
         (weights.as_chunks().0.as_chunks().0.as_chunks().0, &first_sums[0])
     }
 
+    /// The bytes of the weights of a panel.
+    #[cfg(target_arch = "x86_64")]
+    pub fn bytes_of_panel(&self, panel: usize) -> &'a [i8] {
+        let PackedFilters { taps, weights, instructions, .. } = self.filters;
+        let Range { start, end } = self.filters.vectors_of(panel);
+        let of_vector = instructions.lanes() * taps * self.filters.padded_bytes_of_tap();
+        &weights[start * of_vector..end * of_vector]
+    }
+
     /// What is to be prefetched while some taps of a panel are computed.
     fn ahead(&self, panel: usize, taps: &Range<usize>) -> Ahead<'a> {
         let (panel, tap) = match panel + 1 {
