@@ -52,7 +52,6 @@ impl Number for f32 {
     }
 
     #[inline(always)]
-    #[expect(clippy::needless_range_loop, reason = "loops of constants keep vectors in registers")]
     fn store_all<L: Lanes<N>, const N: usize, const V: usize>(
         lanes: L,
         places: &mut [[f32; N]; V],

@@ -17,9 +17,6 @@ pub(super) const LANES: usize = 16;
 /// The most bytes of weights that are met by each block of rows in turn.
 const FEW_BYTES: usize = if cfg!(test) { 4 << 10 } else { 16 << 10 };
 
-/// The most blocks of rows that ask for weights.
-const FEW_BLOCKS: usize = 4;
-
 /// Rows whose codes two tiles read, at equal distances: between the rows there may be such that nothing asks for.
 struct RowBlock {
     /// The first row, in the task.
@@ -110,10 +107,14 @@ impl<E: TileElement> On<E::Lanes> for AllBlocks<'_, '_, E> {
         let steps = task.filters.steps_of_tile();
         let tiles = &mut Tiles::configured(isa, TileShape { rows: TILE_ROWS, steps });
         let count = blocks.blocks.len().max(1);
-        // Few weights stay in the first-level cache: then a block is written as a whole, while its rows are there, too.
-        let at_once = if task.filters.bytes() <= FEW_BYTES { 1 } else { count };
-        // Many weights that few rows meet come from memory: then each block asks for its part of the next panel.
-        let asks = count <= FEW_BLOCKS && task.filters.bytes() >= MANY_WEIGHTS;
+        // Few weights stay in the first-level cache: then a block is written as a whole, while its rows are there, too. Panels of other
+        // widths would need other tiles each time.
+        let width = |panel| task.vectors(panel);
+        let are_alike = task.panels.clone().all(|panel| width(panel) == width(task.panels.start));
+        let are_few = task.filters.bytes() <= FEW_BYTES && are_alike;
+        let at_once = if are_few { 1 } else { count };
+        // Each block asks for its part of the next panel, where the caches may not have the weights any more.
+        let asks = task.filters.bytes() >= MANY_WEIGHTS;
         for few in blocks.blocks.chunks(at_once) {
             for panel in task.panels.clone() {
                 let next = panel + 1;

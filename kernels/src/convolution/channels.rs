@@ -26,7 +26,7 @@ pub(crate) struct ChannelKernels {
     weights: Aligned<f32>,
     /// What sums begin with.
     bias: Vec<f32>,
-    /// The same for data in bf16, if there is such, and what is made for it.
+    /// The same for data in bf16, if there may be such and the channels are enough.
     pairs: Option<PairKernels>,
 }
 
@@ -54,7 +54,7 @@ impl ChannelKernels {
     }
 
     /// From `[channels, channels of a group, taps]`. Groups of several must be such as it [takes](Self::takes_groups). The data may be in
-    /// bf16, if that is said.
+    /// bf16, if that is said, which [`PairKernels::takes`] is for.
     pub fn pack(
         weights: &[f32],
         bias: &[f32],
@@ -160,8 +160,9 @@ impl ChannelSums<'_> {
 
         let [y_stride, stride] = [1, 2].map(|axis| window.per_image.strides[axis]);
         let pairs = match self.reduction {
-            Reduction::Sum(ChannelKernels { pairs: Some(pairs), .. }) if const { L::ROUNDS_TO_BF16 } => {
-                Some(pairs).filter(|pairs| pairs.takes(&self.rows))
+            // Data and output are such.
+            Reduction::Sum(kernels) if [size, self.rows.output.size] == [size_of::<u16>(); 2] => {
+                kernels.pairs.as_ref()
             }
             _ => None,
         };
@@ -194,7 +195,9 @@ impl ChannelSums<'_> {
         let bytes = of_pixel.saturating_mul(window.per_image.input[2].min(most_pixels * stride));
         let most_lines = BYTES_OF_LINES / bytes.saturating_mul(y_stride).max(1);
         for lines in lines.chunks_mut(most_lines.max(1)) {
-            if let Some(kernels) = pairs {
+            if const { L::ROUNDS_TO_BF16 }
+                && let Some(kernels) = pairs
+            {
                 kernels.compute(lanes, &mut self.rows, lines);
                 continue;
             }

@@ -4,13 +4,13 @@
 //! * `window.rs` and `rows.rs` say which elements a pixel is made of, by their addresses;
 //! * `product.rs` has packed weights and the microkernel, for any type of elements, and `output.rs` where it writes;
 //! * `driver.rs` computes a convolution of any elements, on threads;
-//! * `singles.rs` has the elements in single precision, `channels.rs` what is made of single channels of these, and `pairs.rs` convolutions of
-//!   single channels in bf16;
+//! * `singles.rs` has the elements in single precision, `channels.rs` what is made of single channels of these, and `pairs.rs`
+//!   convolutions of single channels in bf16;
 //! * `amx.rs` multiplies rows on a matrix unit, and `bf16.rs` has elements for that alone;
 //! * `packed.rs` and `pools.rs` have the operators;
 //! * `trimmed.rs` cuts off what meets padding alone.
 //!
-//! Files import from those above them alone, but that `channels.rs` ends as `singles.rs` does, and `pairs.rs` has its lines.
+//! Files import from those above them alone, but that `channels.rs` ends as `singles.rs` does, and calls `pairs.rs`.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;

@@ -10,6 +10,7 @@ use tract_core::ops::cnn::PoolSpec;
 use super::bf16::{self, Bf16};
 use super::channels::ChannelKernels;
 use super::driver::{Convolution, ConvolutionFilters, UnpackedConvolution, reach_if_padded};
+use super::pairs::PairKernels;
 use super::product::ConvolutionElement;
 use super::singles::{Singles, SinglesEpilogue};
 use super::window::output_shape;
@@ -119,7 +120,8 @@ impl PackedConvolution {
             return Ok(OfElements::Bf16(Arc::new(convolution)).into());
         }
         let filters = if group > 1 && are_narrow {
-            let kernels = ChannelKernels::pack(weights, bias, of_group, bf16.is_some());
+            let may_be_bf16 = bf16.is_some() && PairKernels::takes(&spec, &epilogue);
+            let kernels = ChannelKernels::pack(weights, bias, of_group, may_be_bf16);
             ConvolutionFilters::Depthwise(kernels)
         } else {
             let format = Instructions::detect().format_of_singles();

@@ -3,10 +3,11 @@
 //! instruction each, those of even channels and those of odd ones, and weights are packed in this order.
 
 use pulp::bytemuck::cast_slice;
+use tract_core::ops::cnn::PoolSpec;
 
 use super::channels::LineOfPixels;
 use super::product::DepthwiseRows;
-use super::singles::Singles;
+use super::singles::{Singles, SinglesEpilogue};
 use crate::isa::{Lanes, On};
 use crate::memory::Aligned;
 use crate::product::activation::{Activation, ActivationLanes};
@@ -29,7 +30,7 @@ pub(super) struct PairKernels {
     panels: Vec<usize>,
     /// For each panel and tap, those of the even channels and of the odd ones.
     weights: Aligned<f32>,
-    /// For each panel the same.
+    /// What sums begin with, in the same order.
     bias: Vec<f32>,
 }
 
@@ -61,18 +62,13 @@ impl PairKernels {
         Some(PairKernels { lanes, taps, panels, weights: packed, bias })
     }
 
-    /// Whether these rows are computed here: numbers in bf16 become such, and nothing is added.
-    pub fn takes(&self, rows: &DepthwiseRows<Singles>) -> bool {
-        let per_image = &rows.window.per_image;
-        let epilogue = rows.epilogue;
-        [rows.size, rows.output.size] == [size_of::<u16>(); 2]
-            && !epilogue.adds
+    /// Whether there are loops for such a kernel, and what becomes of its sums.
+    pub fn takes(spec: &PoolSpec, epilogue: &SinglesEpilogue) -> bool {
+        let last = spec.rank() - 1;
+        let columns = (spec.kernel_shape[last], spec.stride(last), spec.dilation(last));
+        !epilogue.adds
             && epilogue.slopes.is_none()
-            && per_image.dilations[2] == 1
-            && matches!(
-                (per_image.kernel[2], per_image.strides[2]),
-                (3, 1) | (3, 2) | (5, 1) | (5, 2) | (7, 1)
-            )
+            && matches!(columns, (3, 1, 1) | (3, 2, 1) | (5, 1, 1) | (5, 2, 1) | (7, 1, 1))
     }
 
     /// Computes all channels of some lines of these rows, on vectors that the kernels are packed for.
@@ -216,7 +212,7 @@ struct MetPixels<'a> {
     words: &'a [[u8; 4]],
     of_pixel: usize,
     first: usize,
-    /// The first pixel, and how many the line has. Those before it are numbers that are greater than all.
+    /// The first pixel that is met, and how many the line has. Pixels before the line have numbers that wrapped, which are greater.
     begin: usize,
     size: usize,
 }
@@ -260,7 +256,6 @@ impl MetPixels<'_> {
 
 /// Rounds what becomes of some sums, and writes each pixel.
 #[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
 fn store<L: ActivationLanes<N>, const N: usize, const R: usize>(
     lanes: L,
     activation: Activation,
@@ -289,5 +284,61 @@ impl<L: ActivationLanes<N>, const N: usize, const R: usize> On<L> for StorePairs
             let (even, odd) = (lanes.load(even), lanes.load(odd));
             store(lanes, self.activation, [even], [odd], [place]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::internal::*;
+    use tract_core::ops::cnn::PaddingSpec;
+    use tract_core::ops::nn::DataFormat;
+
+    use super::*;
+
+    #[test]
+    fn channels_that_are_enough() {
+        let panels = |channels| {
+            let kernels = PairKernels::pack(&vec![0.; 9 * channels], &vec![0.; channels], 16)?;
+            Some(kernels.panels)
+        };
+        assert_eq!([30, 33, 31].map(panels), [None, None, None]);
+        assert_eq!(panels(32), Some(vec![0]));
+        assert_eq!(panels(36), Some(vec![0, 4]));
+        assert_eq!(panels(64), Some(vec![0, 32]));
+        assert_eq!(panels(150), Some(vec![0, 32, 64, 96, 118]));
+    }
+
+    #[test]
+    fn weights_are_in_the_order_of_words() {
+        let numbers: Vec<f32> = (0..4 * 3).map(|it| it as f32).collect();
+        let kernels = PairKernels::pack(&numbers, &[0., 10., 20., 30.], 2).unwrap();
+        assert_eq!(*kernels.weights, [0., 6., 3., 9., 1., 7., 4., 10., 2., 8., 5., 11.]);
+        assert_eq!(kernels.bias, [0., 20., 10., 30.]);
+    }
+
+    #[test]
+    fn kernels_that_have_loops() {
+        let takes = |[columns, stride, dilation]: [usize; 3], epilogue: &SinglesEpilogue| {
+            // Rows of the kernel may be any.
+            let spec = PoolSpec::new(
+                DataFormat::NHWC,
+                tvec![4, columns],
+                PaddingSpec::Valid,
+                Some(tvec![3, dilation]),
+                Some(tvec![3, stride]),
+                32,
+                32,
+            );
+            PairKernels::takes(&spec, epilogue)
+        };
+        let plain = SinglesEpilogue::default();
+        for taken in [[3, 1, 1], [3, 2, 1], [5, 1, 1], [5, 2, 1], [7, 1, 1]] {
+            assert!(takes(taken, &plain), "{taken:?}");
+        }
+        for other in [[3, 1, 2], [3, 3, 1], [4, 1, 1], [7, 2, 1], [1, 1, 1]] {
+            assert!(!takes(other, &plain), "{other:?}");
+        }
+        assert!(!takes([3, 1, 1], &SinglesEpilogue { adds: true, ..plain.clone() }));
+        assert!(!takes([3, 1, 1], &SinglesEpilogue { slopes: Some(vec![0.; 32]), ..plain }));
     }
 }

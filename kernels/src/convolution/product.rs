@@ -224,7 +224,8 @@ impl PackedFilters {
             let first = panel[0] * instructions.lanes();
             let lanes = (panel[1] - panel[0]) * instructions.lanes();
             let packed = &mut weights[first * of_a_sum..][..lanes * of_a_sum];
-            if [size, bytes_of_step] == [size_of::<f32>(); 2] {
+            let are_steps = [size, bytes_of_step] == [size_of::<f32>(); 2];
+            if are_steps && of_a_sum == unpacked.bytes_of_filter() {
                 instructions.run(PackElements { unpacked, first, lanes, packed });
                 continue;
             }
@@ -276,6 +277,7 @@ impl PackedFilters {
     }
 
     /// The bytes of the packed weights.
+    #[cfg(target_arch = "x86_64")]
     pub fn bytes(&self) -> usize {
         self.weights.len()
     }

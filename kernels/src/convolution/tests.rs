@@ -402,13 +402,15 @@ fn channels_in_bf16() -> TractResult<()> {
             (150, 9, [1, columns - 1]),
             (31, 16, [1, 1]),
         ] {
-            let reach = columns - 1;
             let axis = |size| Axis { size, kernel: columns, stride, dilation: 1, begin, end };
-            let axes = [axis(reach + 3), axis(size)];
-            let data = fractions(axes[0].size * size * channels);
-            let data = rounded(&Tensor::from_shape(&[1, axes[0].size, size, channels], &data)?);
-            let weights = fractions(channels * columns * columns);
-            let weights = Tensor::from_shape(&[channels, 1, columns, columns], &weights)?;
+            // Rows have another kernel, and the first axis has none.
+            let row = Axis { size: 8, kernel: 3, stride: 2, dilation: 2, begin: 1, end: 2 };
+            let first = Axis { size: 2, kernel: 1, stride: 1, dilation: 1, begin: 0, end: 0 };
+            let axes = [first, row, axis(size)];
+            let data = fractions(2 * 2 * 8 * size * channels);
+            let data = rounded(&Tensor::from_shape(&[2, 2, 8, size, channels], &data)?);
+            let weights = fractions(channels * 3 * columns);
+            let weights = Tensor::from_shape(&[channels, 1, 1, 3, columns], &weights)?;
             let bias = fractions(channels);
             for activation in activations {
                 let check = || {

@@ -113,6 +113,10 @@ impl<'a, T> Output<'a, T> {
     }
 
     /// As [`rows`](Self::rows), one after the other.
+    ///
+    /// # Panics
+    ///
+    /// As that, and if none is asked for.
     #[inline(always)]
     pub fn each_row(
         &mut self,
@@ -123,7 +127,8 @@ impl<'a, T> Output<'a, T> {
         self.check_rows(first, count, &columns);
         let Output { first: all, stride, .. } = *self;
         let begin = first * stride + columns.start;
-        // SAFETY: as there.
+        // SAFETY: as there. Each row is given once, as the range of their numbers is moved into what is returned, which cannot be cloned:
+        // so all of them may be kept.
         (0..count).map(move |row| unsafe {
             let first = all.add(begin + row * stride).as_ptr();
             std::slice::from_raw_parts_mut(first, columns.len())
@@ -252,12 +257,28 @@ mod tests {
     }
 
     #[test]
+    fn each_row_is_another_one() {
+        let mut matrix = [0; 11];
+        let share = Share { rows: 0..3, columns: 1..4 };
+        let mut part = Output::of_shares(&mut matrix, 4, &[share], |column| column).remove(0);
+        let rows: Vec<&mut [i32]> = part.each_row(1, 2, 0..2).collect();
+        for (number, row) in rows.into_iter().enumerate() {
+            row.fill(number as i32 + 1);
+        }
+        assert_eq!(matrix, [0, 0, 0, 0, 0, 1, 1, 0, 0, 2, 2]);
+    }
+
+    #[test]
     #[cfg_attr(target_family = "wasm", ignore = "a panic ends the program")]
     fn nothing_is_beyond_a_part() {
         type Case = fn(Output<i32>) -> usize;
-        let cases: [Case; 6] = [
+        let cases: [Case; 10] = [
             |mut it| it.row(2).len(),
             |mut it| it.row(usize::MAX / 2).len(),
+            |mut it| it.each_row(1, 2, 0..2).count(),
+            |mut it| it.each_row(0, 2, 1..3).count(),
+            |mut it| it.each_row(1, usize::MAX, 0..1).count(),
+            |mut it| it.each_row(0, 0, 0..1).count(),
             |mut it| it.skip_columns(3).rows,
             |mut it| it.skip_rows(3).rows,
             |mut it| it.row(0)[2] as usize,
