@@ -268,7 +268,8 @@ pub(crate) const KEPT_BETWEEN_RUNS: usize = 32 << 20;
 /// and outputs of layers, which are small parts of it, find large pages: networks in bf16 took 0.98 of the time (the same machine).
 pub(crate) fn keep_freed_memory(most_bytes: usize) {
     static MOST_BYTES_KEPT: AtomicUsize = AtomicUsize::new(0);
-    let has_glibc = cfg!(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"));
+    let has_glibc =
+        cfg!(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64", not(miri)));
     if has_glibc && MOST_BYTES_KEPT.fetch_max(most_bytes, Ordering::Relaxed) < most_bytes {
         // glibc adds something to each. Where there is not so much memory, nothing is kept.
         let of_first = most_bytes - (64 << 10);
