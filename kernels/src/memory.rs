@@ -155,15 +155,6 @@ const MOST: usize = 1 << 24;
 /// The most elements that a thread keeps.
 const MOST_KEPT: usize = 2 * MOST;
 
-/// Copies the bytes of an element to the begin of a place: words of four without a call for each.
-#[inline(always)]
-pub(crate) fn copy_element<T: Copy>(element: &[T], place: &mut [T]) {
-    match (place.first_chunk_mut::<4>(), <&[T; 4]>::try_from(element)) {
-        (Some(place), Ok(element)) => *place = *element,
-        _ => place[..element.len()].copy_from_slice(element),
-    }
-}
-
 /// Numbers that are needed for a while. They have old values.
 ///
 /// The thread keeps the memory: new memory would be filled with zeros, by the system or by the program.

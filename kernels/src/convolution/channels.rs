@@ -82,10 +82,13 @@ impl ChannelKernels {
                 }
             }
         }
-        let pairs = (may_be_bf16 && of_group == 1).then(|| PairKernels::pack(weights, bias, lanes));
+        let pairs = match may_be_bf16 && of_group == 1 {
+            true => PairKernels::pack(weights, bias, lanes),
+            false => None,
+        };
         let bias = (0..vectors * lanes).map(|lane| bias.get(channel_of(lane)).copied());
         let bias = bias.map(Option::unwrap_or_default).collect();
-        ChannelKernels { steps, of_group, weights: packed, bias, pairs: pairs.flatten() }
+        ChannelKernels { steps, of_group, weights: packed, bias, pairs }
     }
 
     /// The weights of a panel of so many lanes, which begins with this one.

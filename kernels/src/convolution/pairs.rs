@@ -178,18 +178,15 @@ impl<const N: usize, const K: usize, const S: usize, const M: usize> PairLines<'
             met.add::<L, N, K, S, R, MET, EDGE, EVEN>(lanes, weights, &mut even);
             met.add::<L, N, K, S, R, MET, EDGE, ODD>(lanes, weights, &mut odd);
         }
-        let first_row = line.first_row + pixel;
-        macro_rules! store {
-            ($activation:expr) => {{
-                let places = self.rows.output.rows::<R>(first_row, self.channel, 2 * N);
-                store(lanes, $activation, even, odd, places);
-            }};
-        }
+        let places = self.rows.output.rows::<R>(line.first_row + pixel, self.channel, 2 * N);
         match self.rows.epilogue.activation {
-            Activation::Identity => store!(Activation::Identity),
-            Activation::Clamp { min, max } => store!(Activation::Clamp { min, max }),
+            // The constants are repeated, so that each of these has a loop of its own.
+            Activation::Identity => store(lanes, Activation::Identity, even, odd, places),
+            Activation::Clamp { min, max } => {
+                store(lanes, Activation::Clamp { min, max }, even, odd, places);
+            }
             Activation::HardSwish { factor, addend } => {
-                store!(Activation::HardSwish { factor, addend })
+                store(lanes, Activation::HardSwish { factor, addend }, even, odd, places);
             }
             // The rest takes so many instructions that the sums would not stay in registers.
             activation => {
@@ -198,7 +195,6 @@ impl<const N: usize, const K: usize, const S: usize, const M: usize> PairLines<'
                     lanes.store(&mut stored[row][EVEN], even[row]);
                     lanes.store(&mut stored[row][ODD], odd[row]);
                 }
-                let places = self.rows.output.rows::<R>(first_row, self.channel, 2 * N);
                 lanes.enter(StorePairs { activation, sums: &stored, places });
             }
         }

@@ -15,7 +15,7 @@ use super::rows::{Im2rowAddresses, TapSlices};
 use super::window::{ChannelsLastWindow, Round};
 use crate::cost::Cost;
 use crate::isa::{Instructions, Lanes, On, OnLanes, padded};
-use crate::memory::{Aligned, LINE, copy_element, prefetch};
+use crate::memory::{Aligned, LINE, prefetch};
 use crate::product::narrower;
 use crate::threads::PartSize;
 
@@ -197,19 +197,27 @@ impl<'a> UnpackedFilters<'a> {
     }
 }
 
+/// Copies the bytes of an element to the begin of a place: words of four without a call for each.
+#[inline(always)]
+fn copy_element<T: Copy>(element: &[T], place: &mut [T]) {
+    match (place.first_chunk_mut::<4>(), <&[T; 4]>::try_from(element)) {
+        (Some(place), Ok(element)) => *place = *element,
+        _ => place[..element.len()].copy_from_slice(element),
+    }
+}
+
 impl PackedFilters {
     /// Packs weights. `first_sums` are what the sums of output channels begin with, in the words of vectors of sums.
     pub fn pack(
-        weights: UnpackedFilters,
+        unpacked: UnpackedFilters,
         format: FilterFormat,
         mut first_sums: Vec<i32>,
     ) -> PackedFilters {
         let instructions = Instructions::detect();
         let FilterFormat { bytes_of_step, steps_of_amx, .. } = format;
         let steps_of_tile = steps_of_amx.unwrap_or(1);
-        let UnpackedFilters { size, taps, .. } = weights;
-        let bytes_of_tap = weights.bytes_of_tap();
-        let unpacked = weights;
+        let UnpackedFilters { size, taps, .. } = unpacked;
+        let bytes_of_tap = unpacked.bytes_of_tap();
         let outputs = first_sums.len();
         let padded_steps = bytes_of_tap.div_ceil(bytes_of_step).next_multiple_of(steps_of_tile);
         let vectors = outputs.div_ceil(instructions.lanes());
@@ -220,12 +228,13 @@ impl PackedFilters {
             (0..=panels).map(|panel| panel * vectors / panels.max(1)).collect();
         let mut weights = Aligned::new(0, columns * of_a_sum);
         let mut room = vec![];
+        let elements_are_steps = [size, bytes_of_step] == [size_of::<f32>(); 2]
+            && of_a_sum == unpacked.bytes_of_filter();
         for panel in first_vectors.windows(2) {
             let first = panel[0] * instructions.lanes();
             let lanes = (panel[1] - panel[0]) * instructions.lanes();
             let packed = &mut weights[first * of_a_sum..][..lanes * of_a_sum];
-            let are_steps = [size, bytes_of_step] == [size_of::<f32>(); 2];
-            if are_steps && of_a_sum == unpacked.bytes_of_filter() {
+            if elements_are_steps {
                 instructions.run(PackElements { unpacked, first, lanes, packed });
                 continue;
             }
