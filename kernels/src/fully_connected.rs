@@ -1,6 +1,8 @@
 //! Products with a matrix that is a constant.
 
+use std::any::Any;
 use std::ops::Range;
+use std::ptr;
 use std::sync::Weak;
 
 use tract_core::internal::*;
@@ -10,6 +12,7 @@ use crate::compressed::{self, CompressedMatrix, Precision};
 use crate::cost;
 use crate::isa::Bf16Isa;
 use crate::memory::{Aligned, filled_output, floats};
+use crate::operator::map_unchanged_axes;
 use crate::product::activation::Activation;
 use crate::product::{
     Bf16Pair, Element, OperandA, Output, PARTS, PackedB, PackedGemm, Shares, Tile, Vectors,
@@ -34,8 +37,8 @@ pub(crate) struct FullyConnected {
 
 #[derive(Debug, Clone)]
 enum LayerWeights {
-    /// The weights, packed for this machine.
-    Packed(PackedWeights, Origin),
+    /// The weights, packed for this machine: columns from this one on, which begins a panel.
+    Packed(PackedWeights, usize, Origin),
     /// The weights as they are in the model, a row for each column of the result. For one row of data, reading them is all that
     /// takes time, so packing them gains nothing.
     Transposed(Arc<Tensor>),
@@ -84,18 +87,48 @@ impl PartialEq for PackedWeights {
     }
 }
 
+impl LayerWeights {
+    /// What one of the other layers has, if that was packed from the same, and what `pack` gives otherwise.
+    fn packed_once<'a>(
+        origin: Origin,
+        bf16: Option<Bf16Isa>,
+        mut others: impl Iterator<Item = &'a FullyConnected>,
+        pack: impl FnOnce() -> TractResult<PackedWeights>,
+    ) -> TractResult<LayerWeights> {
+        let packed = others.find_map(|other| match &other.weights {
+            LayerWeights::Packed(packed, _, of_other)
+                if *of_other == origin && packed.is_in_bf16() == bf16.is_some() =>
+            {
+                Some(packed.clone())
+            }
+            _ => None,
+        });
+        Ok(LayerWeights::Packed(packed.map_or_else(pack, Ok)?, 0, origin))
+    }
+}
+
 /// What was packed, which may be gone: layers that share their weights share them packed, too.
 #[derive(Debug, Clone)]
 struct Origin {
-    tensor: Weak<Tensor>,
+    /// A tensor, or what codes are.
+    weights: Weak<dyn Any + Send + Sync>,
     transposed: bool,
+}
+
+impl PartialEq for Origin {
+    fn eq(&self, other: &Origin) -> bool {
+        let is_same = ptr::addr_eq(self.weights.as_ptr(), other.weights.as_ptr());
+        is_same && self.transposed == other.transposed
+    }
 }
 
 /// Equal weights are equal wherever they come from. tract compares operators with each change of a model.
 impl PartialEq for LayerWeights {
     fn eq(&self, other: &LayerWeights) -> bool {
         match (self, other) {
-            (LayerWeights::Packed(a, _), LayerWeights::Packed(b, _)) => a == b,
+            (LayerWeights::Packed(a, first, _), LayerWeights::Packed(b, other, _)) => {
+                first == other && a == b
+            }
             (LayerWeights::Transposed(a), LayerWeights::Transposed(b)) => {
                 Arc::ptr_eq(a, b) || a == b
             }
@@ -108,7 +141,34 @@ impl PartialEq for LayerWeights {
 }
 
 impl_plain_op!(
-    FullyConnected,
+    FullyConnected with {
+        fn axes_mapping(
+            &self,
+            inputs: &[&TypedFact],
+            outputs: &[&TypedFact],
+        ) -> TractResult<AxesMapping> {
+            map_unchanged_axes(inputs, outputs, |axis| axis + 1 == inputs[0].rank())
+        }
+
+        fn slice(
+            &self,
+            patch: &mut TypedModelPatch,
+            _model: &TypedModel,
+            node: &TypedNode,
+            prefix: &str,
+            inputs: &[OutletId],
+            output_axis: usize,
+            start: &TDim,
+            end: &TDim,
+        ) -> TractResult<Option<TVec<OutletId>>> {
+            if output_axis + 1 < node.outputs[0].fact.rank() {
+                return Ok(Some(patch.wire_node(prefix, self.clone(), inputs)?));
+            }
+            rule_if_let!((Ok(start), Ok(end)) = (start.to_usize(), end.to_usize()));
+            rule_if_some!(op = self.of_columns(start..end));
+            Ok(Some(patch.wire_node(prefix, op, inputs)?))
+        }
+    },
     "FullyConnected",
     info = |op| {
         let format = match &op.weights {
@@ -119,7 +179,7 @@ impl_plain_op!(
             LayerWeights::Compressed(matrix, Precision::Bf16(_)) => {
                 format!(" {:?}, prompts in bf16", matrix.format)
             }
-            LayerWeights::Packed(PackedWeights::Bf16(..), _) => " in bf16".to_string(),
+            LayerWeights::Packed(PackedWeights::Bf16(..), ..) => " in bf16".to_string(),
             _ => String::new(),
         };
         let FullyConnected { depth, columns, activation, .. } = op;
@@ -138,21 +198,18 @@ impl FullyConnected {
         activation: Activation,
         rows: Option<usize>,
         bf16: Option<Bf16Isa>,
-        mut others: impl Iterator<Item = &'a FullyConnected>,
+        others: impl Iterator<Item = &'a FullyConnected>,
     ) -> TractResult<FullyConnected> {
         let &[first, second] = weights.shape() else { bail!("the weights are no matrix") };
         let (depth, columns) = if transposed { (second, first) } else { (first, second) };
         ensure!(depth > 0 && columns > 0, "the weights have no elements");
-        let mut packed = || others.find_map(|other| other.packed(weights, transposed, bf16));
         let weights = if transposed && rows == Some(1) && bf16.is_none() {
             LayerWeights::Transposed(weights.clone())
-        } else if let Some(packed) = packed() {
-            packed
         } else {
-            LayerWeights::Packed(
-                PackedWeights::pack(floats(weights)?, transposed, [depth, columns], bf16),
-                Origin { tensor: Arc::downgrade(weights), transposed },
-            )
+            let origin = Origin { weights: Arc::downgrade(weights) as _, transposed };
+            let pack =
+                || Ok(PackedWeights::pack(floats(weights)?, transposed, [depth, columns], bf16));
+            LayerWeights::packed_once(origin, bf16, others, pack)?
         };
         FullyConnected::of(weights, [depth, columns], bias, activation)
     }
@@ -179,31 +236,39 @@ impl FullyConnected {
         FullyConnected::of(weights, size, bias, activation)
     }
 
-    /// With compressed weights that come to be in bf16 at once.
-    pub fn packed_in_bf16(
+    /// With compressed weights that are packed at once, as [`new`](Self::new) does it.
+    pub fn decompressed<'a>(
         matrix: &CompressedMatrix,
-        isa: Bf16Isa,
         bias: Vec<f32>,
         activation: Activation,
+        bf16: Option<Bf16Isa>,
+        others: impl Iterator<Item = &'a FullyConnected>,
     ) -> TractResult<FullyConnected> {
-        let packed = PackedWeights::Bf16(compressed::packed(matrix)?.into(), isa);
-        let origin = Origin { tensor: Weak::new(), transposed: true };
-        let weights = LayerWeights::Packed(packed, origin);
+        let origin = Origin { weights: matrix.constant().identity(), transposed: true };
+        let weights = LayerWeights::packed_once(origin, bf16, others, || {
+            Ok(match bf16 {
+                None => PackedWeights::F32(compressed::packed(matrix)?.into()),
+                Some(isa) => PackedWeights::Bf16(compressed::packed(matrix)?.into(), isa),
+            })
+        })?;
         FullyConnected::of(weights, [matrix.depth, matrix.rows], bias, activation)
     }
 
-    /// The packed weights, if they are these.
-    fn packed(
-        &self,
-        tensor: &Arc<Tensor>,
-        transposed: bool,
-        bf16: Option<Bf16Isa>,
-    ) -> Option<LayerWeights> {
-        let LayerWeights::Packed(packed, origin) = &self.weights else { return None };
-        let is_same = origin.tensor.as_ptr() == Arc::as_ptr(tensor)
-            && origin.transposed == transposed
-            && packed.is_in_bf16() == bf16.is_some();
-        is_same.then(|| self.weights.clone())
+    /// The same for some columns, if these are whole panels of packed weights.
+    fn of_columns(&self, columns: Range<usize>) -> Option<FullyConnected> {
+        let LayerWeights::Packed(weights, first, origin) = &self.weights else { return None };
+        let panel = Tile::of(Vectors::detect()).columns;
+        let is_border = |column: usize| column.is_multiple_of(panel) || column == self.columns;
+        if columns.is_empty() || !is_border(columns.start) || !is_border(columns.end) {
+            return None;
+        }
+        let first = first + columns.start;
+        Some(FullyConnected {
+            weights: LayerWeights::Packed(weights.clone(), first, origin.clone()),
+            columns: columns.len(),
+            bias: self.bias[columns].to_vec().into(),
+            ..*self
+        })
     }
 
     fn eval(&self, inputs: TVec<TValue>) -> TractResult<Tensor> {
@@ -223,11 +288,11 @@ impl FullyConnected {
     /// Multiplies rows, of which there are some.
     pub fn multiply(&self, data: &[f32], elements: &mut [f32]) -> TractResult<()> {
         match &self.weights {
-            LayerWeights::Packed(PackedWeights::F32(weights), _) => {
-                self.multiply_packed(weights.view(), data, elements)
+            LayerWeights::Packed(PackedWeights::F32(weights), first, _) => {
+                self.multiply_packed(weights.view().from_column(*first), data, elements)
             }
-            LayerWeights::Packed(PackedWeights::Bf16(weights, _), _) => {
-                self.multiply_packed(weights.view(), data, elements)
+            LayerWeights::Packed(PackedWeights::Bf16(weights, _), first, _) => {
+                self.multiply_packed(weights.view().from_column(*first), data, elements)
             }
             LayerWeights::Compressed(matrix, precision) => {
                 let (bias, activation) = (&self.bias, self.activation);
@@ -298,11 +363,15 @@ impl FullyConnected {
 
 #[cfg(test)]
 mod tests {
+    use tract_core::ops::array::Slice;
     use tract_core::ops::einsum::EinSum;
+    use tract_core::tract_data::half::f16;
 
     use super::*;
+    use crate::compressed::DequantizedConst;
     use crate::isa::Instructions;
     use crate::isa::tests::with_all_instructions;
+    use crate::lazy::LazyTensor;
     use crate::product::tests::{fractions, integers, rounded_to_bf16, with_all_vectors};
 
     fn matrix(shape: [usize; 2]) -> TractResult<Arc<Tensor>> {
@@ -423,6 +492,15 @@ mod tests {
         Ok(())
     }
 
+    /// Where its packed weights are.
+    fn place_of(op: &FullyConnected) -> *const () {
+        match &op.weights {
+            LayerWeights::Packed(PackedWeights::F32(packed), ..) => Arc::as_ptr(packed).cast(),
+            LayerWeights::Packed(PackedWeights::Bf16(packed, _), ..) => Arc::as_ptr(packed).cast(),
+            _ => panic!("they are packed"),
+        }
+    }
+
     #[test]
     fn shared_weights_are_packed_once() -> TractResult<()> {
         let (weights, other) = (matrix([4, 4])?, matrix([4, 4])?);
@@ -434,19 +512,146 @@ mod tests {
         let new = |weights: &Arc<Tensor>, transposed: bool, others: &[&FullyConnected]| {
             new_in(None, weights, transposed, others)
         };
-        let packed = |op: &FullyConnected| match &op.weights {
-            LayerWeights::Packed(PackedWeights::F32(packed), _) => Arc::as_ptr(packed).cast::<()>(),
-            LayerWeights::Packed(PackedWeights::Bf16(packed, _), _) => Arc::as_ptr(packed).cast(),
-            _ => panic!("they are packed"),
-        };
         let first = new(&weights, false, &[])?;
-        assert_eq!(packed(&first), packed(&new(&weights, false, &[&first])?));
-        assert_ne!(packed(&first), packed(&new(&weights, true, &[&first])?));
-        assert_ne!(packed(&first), packed(&new(&other, false, &[&first])?));
+        assert_eq!(place_of(&first), place_of(&new(&weights, false, &[&first])?));
+        assert_ne!(place_of(&first), place_of(&new(&weights, true, &[&first])?));
+        assert_ne!(place_of(&first), place_of(&new(&other, false, &[&first])?));
         let bf16 = Instructions::detect().bf16();
         let rounded = new_in(bf16, &weights, false, &[&first])?;
-        assert_eq!(packed(&first) != packed(&rounded), bf16.is_some());
-        assert_eq!(packed(&rounded), packed(&new_in(bf16, &weights, false, &[&first, &rounded])?));
+        assert_eq!(place_of(&first) != place_of(&rounded), bf16.is_some());
+        assert_eq!(
+            place_of(&rounded),
+            place_of(&new_in(bf16, &weights, false, &[&first, &rounded])?)
+        );
+        Ok(())
+    }
+
+    /// A matrix of half precision that is read when it is needed, with a number that it begins with.
+    fn halves(
+        [rows, depth]: [usize; 2],
+        first: f32,
+    ) -> TractResult<(LazyTensor, CompressedMatrix)> {
+        let mut numbers = integers(rows * depth);
+        numbers[0] = first;
+        let bytes: Vec<u8> =
+            numbers.iter().flat_map(|it| f16::from_f32(*it / 8.).to_ne_bytes()).collect();
+        let codes = LazyTensor::of_parts(DatumType::F16, &[rows, depth], move |begin, part| {
+            part.copy_from_slice(&bytes[begin..][..part.len()]);
+            Ok(())
+        })?;
+        let constant = DequantizedConst::new(codes.clone(), None, None)?;
+        Ok((codes, CompressedMatrix::new(&constant, rows)?.unwrap()))
+    }
+
+    #[test]
+    fn codes_are_packed_as_numbers_are() -> TractResult<()> {
+        for (depth, columns) in [(1, 1), (3 * 8 * 16 + 21, 137), (64, 97), (405, 300)] {
+            with_all_instructions(|instructions| {
+                for bf16 in [None, instructions.bf16()] {
+                    let (codes, matrix) = halves([columns, depth], 3.).unwrap();
+                    let activation = Activation::Identity;
+                    let of_codes = |matrix: &CompressedMatrix, others: &[&FullyConnected]| {
+                        let (bias, others) = (integers(columns), others.iter().copied());
+                        FullyConnected::decompressed(matrix, bias, activation, bf16, others)
+                            .unwrap()
+                    };
+                    let found = of_codes(&matrix, &[]);
+                    assert!(!codes.is_read(), "they are not kept");
+                    let numbers = matrix.constant().value().unwrap();
+                    let bias = integers(columns);
+                    let expected = FullyConnected::new(
+                        &numbers,
+                        true,
+                        bias,
+                        activation,
+                        None,
+                        bf16,
+                        std::iter::empty(),
+                    );
+                    assert!(found == expected.unwrap(), "{depth} {columns} {bf16:?}");
+                    assert!(found == of_codes(&matrix, &[]), "of codes that are in memory now");
+                    assert!(found != of_codes(&halves([columns, depth], 4.).unwrap().1, &[]));
+                    assert_eq!(place_of(&found), place_of(&of_codes(&matrix, &[&found])));
+                    let (_, other) = halves([columns, depth], 3.).unwrap();
+                    assert_ne!(place_of(&found), place_of(&of_codes(&other, &[&found])));
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Rows of the data, and whole panels of columns, are not computed where nobody needs them.
+    #[test]
+    fn slices_of_rows_and_columns() -> TractResult<()> {
+        let names = |model: &TypedModel| -> Vec<_> {
+            model.nodes.iter().map(|node| node.op.name().to_string()).collect()
+        };
+        with_all_instructions(|instructions| {
+            let panel = Tile::of(Vectors::detect()).columns;
+            let (rows, depth, columns) = (5, 40, 2 * panel + 3);
+            let weights = matrix([columns, depth]).unwrap();
+            let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth)).unwrap();
+            let of = |axis: usize, range: Range<usize>, bf16| -> TractResult<_> {
+                let op = FullyConnected::new(
+                    &weights,
+                    true,
+                    integers(columns),
+                    Activation::Identity,
+                    None,
+                    bf16,
+                    std::iter::empty(),
+                )?;
+                let whole = op.eval(tvec!(data.clone().into_tvalue()))?;
+                let mut model = TypedModel::default();
+                let source = model.add_source("data", f32::fact([rows, depth]))?;
+                let product = model.wire_node("product", op, &[source])?;
+                let slice = Slice::new(axis, range.start, range.end);
+                let slice = model.wire_node("slice", slice, &product)?;
+                model.select_output_outlets(&slice)?;
+                let model = model.into_decluttered()?;
+                let found = model.clone().into_runnable()?.run(tvec!(data.clone().into()))?;
+                assert_eq!(*found[0], whole.slice(axis, range.start, range.end)?, "{range:?}");
+                Ok(names(&model))
+            };
+            for bf16 in [None, instructions.bf16()] {
+                let [before, after] =
+                    [["Source", "Slice", "FullyConnected"], ["Source", "FullyConnected", "Slice"]];
+                assert_eq!(of(0, 2..4, bf16).unwrap(), before);
+                assert_eq!(of(0, 4..5, bf16).unwrap(), before);
+                for range in [0..panel, panel..2 * panel, panel..columns, 2 * panel..columns] {
+                    assert_eq!(of(1, range, bf16).unwrap(), ["Source", "FullyConnected"]);
+                }
+                for range in [0..panel + 1, 1..panel, panel..columns - 1] {
+                    assert_eq!(of(1, range, bf16).unwrap(), after);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    #[test]
+    fn slices_of_slices() -> TractResult<()> {
+        with_all_instructions(|_| {
+            let panel = Tile::of(Vectors::detect()).columns;
+            let columns = 3 * panel + 1;
+            let op = FullyConnected::new(
+                &matrix([7, columns]).unwrap(),
+                false,
+                integers(columns),
+                Activation::Identity,
+                None,
+                None,
+                std::iter::empty(),
+            );
+            let op = op.unwrap();
+            let data = Tensor::from_shape(&[2, 7], &integers(14)).unwrap();
+            let run = |op: &FullyConnected| op.eval(tvec!(data.clone().into())).unwrap();
+            let part = op.of_columns(panel..columns).unwrap().of_columns(panel..2 * panel).unwrap();
+            assert_eq!(run(&part), run(&op).slice(1, 2 * panel, 3 * panel).unwrap());
+            assert_eq!(place_of(&part), place_of(&op));
+            assert!(part != op.of_columns(panel..2 * panel).unwrap());
+            assert!(op.of_columns(panel..panel).is_none());
+        });
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Constants that are read when they are needed.
 
 use std::fmt::{self, Debug};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use tract_core::internal::*;
@@ -96,6 +97,21 @@ impl LazyTensor {
         // It says nothing of how much work the runs to come have.
         let found = without_noting(|| place.of_parts(read))?.into_arc_tensor();
         Ok(tensor.get_or_init(|| found))
+    }
+
+    /// Some of its bytes, where it is in memory. Else these alone are read, to this place, and it stays as it was.
+    pub(crate) fn bytes<'a>(
+        &'a self,
+        bytes: Range<usize>,
+        place: &'a mut Vec<u8>,
+    ) -> TractResult<&'a [u8]> {
+        if let Some(tensor) = self.0.tensor.get() {
+            return Ok(&tensor.try_as_plain_ram()?.as_bytes()[bytes]);
+        }
+        place.clear();
+        place.resize(bytes.len(), 0);
+        (self.0.read)(bytes.start, place)?;
+        Ok(place)
     }
 }
 
@@ -194,6 +210,22 @@ mod tests {
             assert_eq!(**tensor.get()?, tensor2(&[[0u8, 1], [2, 3]]));
         }
         assert_eq!(count.load(Ordering::Relaxed), 4);
+        Ok(())
+    }
+
+    #[test]
+    fn parts_are_read_each_time_until_it_is_in_memory() -> TractResult<()> {
+        let (allowed, count) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicUsize::new(0)));
+        let tensor = counted(allowed, count.clone())?;
+        let mut place = vec![7; 9];
+        for (range, expected, so_far) in [(1..3, &[1u8, 2][..], 2), (0..4, &[0, 1, 2, 3], 6)] {
+            assert_eq!(tensor.bytes(range, &mut place)?, expected);
+            assert_eq!(count.load(Ordering::Relaxed), so_far);
+        }
+        assert!(!tensor.is_read());
+        tensor.get()?;
+        assert_eq!(tensor.bytes(2..4, &mut place)?, [2, 3]);
+        assert_eq!(count.load(Ordering::Relaxed), 10);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Constants that are kept as codes.
 
-use std::sync::{Arc, OnceLock};
+use std::any::Any;
+use std::sync::{Arc, OnceLock, Weak};
 
 use tract_core::internal::*;
 use tract_core::ops::konst::Const;
@@ -155,6 +156,11 @@ impl DequantizedConst {
     /// broadcast.
     pub(crate) fn stored(&self) -> (&LazyTensor, Option<Format>, &[usize]) {
         (&self.0.codes, self.0.format, &self.0.code_shape)
+    }
+
+    /// The same for it and its clones alone, while there are any.
+    pub(crate) fn identity(&self) -> Weak<dyn Any + Send + Sync> {
+        Arc::downgrade(&self.0) as _
     }
 
     /// The shape of the numbers.

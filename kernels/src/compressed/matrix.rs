@@ -113,6 +113,22 @@ impl CompressedMatrix {
         Ok(codes.get()?.try_as_plain_ram()?.as_bytes())
     }
 
+    /// The bytes of some rows, where they are in memory. Else they alone are read, to this place.
+    pub fn bytes_of_rows<'a>(
+        &'a self,
+        rows: Range<usize>,
+        place: &'a mut Vec<u8>,
+    ) -> TractResult<&'a [u8]> {
+        let (codes, ..) = self.constant.stored();
+        let row = self.row_bytes();
+        codes.bytes(rows.start * row..rows.end * row, place)
+    }
+
+    /// What it was made of, which other matrices may be made of, too.
+    pub fn constant(&self) -> &DequantizedConst {
+        &self.constant
+    }
+
     /// Whether there are neither scales nor zero points.
     pub fn is_plain(&self) -> bool {
         self.scales.is_none() && self.zero_points.is_none()

@@ -24,7 +24,7 @@ use crate::product::{
     Addend, Bf16Pair, Element, GemmBlock, OperandA, OperandB, Output, PARTS, PackedB, SAME_PLACE,
     STEPS, Share, Shares, Tile, Vectors,
 };
-use crate::threads::Division;
+use crate::threads::{Division, fill_rows};
 
 /// With more rows of data, each panel of the matrix is unpacked once for all of them.
 pub(super) const FEW_ROWS: usize = 6;
@@ -235,7 +235,8 @@ fn multiply_panels<T: Element>(
     mut output: Output,
 ) -> TractResult<()> {
     let vectors = Vectors::detect();
-    for_each_panel(matrix, columns.clone(), |of_panel, steps, panels| {
+    let codes = &matrix.bytes()?[columns.start * matrix.row_bytes()..];
+    for_each_panel(matrix, codes, columns.clone(), |of_panel, steps, panels| {
         vectors.run(GemmBlock {
             left: data,
             right: OperandB { panels, begin: 0, depth: steps.len(), next: None, asks: false },
@@ -251,15 +252,15 @@ fn multiply_panels<T: Element>(
 }
 
 /// Calls a function with panels of the matrix, as operand `B`: the columns of the product, some steps of elements, and these. For the
-/// processor's tiles, there are several panels of all steps.
+/// processor's tiles, there are several panels of all steps. `codes` are those from the first column on.
 fn for_each_panel<T: Element>(
     matrix: &CompressedMatrix,
+    codes: &[u8],
     columns: Range<usize>,
     mut each: impl FnMut(Range<usize>, Range<usize>, &[T]),
 ) -> TractResult<()> {
     let instructions = Instructions::detect();
     let tile = Tile::of(Vectors::detect());
-    let bytes = matrix.bytes()?;
     let mut parameters = GroupParameters::default();
     let of_part = if T::are_for_tiles() { matrix.depth.max(1) } else { STEPS };
     let of_panel = tile.columns * T::count(of_part);
@@ -283,7 +284,7 @@ fn for_each_panel<T: Element>(
             filled += stride * of_elements.len();
             let unpack = UnpackPanel {
                 matrix,
-                bytes: &bytes[first * matrix.row_bytes()..],
+                bytes: &codes[(first - columns.start) * matrix.row_bytes()..],
                 parameters: &parameters,
                 rows: width,
                 steps,
@@ -309,15 +310,29 @@ fn for_each_panel<T: Element>(
 /// About how many elements panels for the processor's tiles have: as many as stay in the second-level cache.
 const ELEMENTS_OF_PANELS: usize = if cfg!(test) { 1 << 12 } else { 1 << 17 };
 
-/// All of a matrix as operand `B`.
+/// About how many bytes of codes are read at once, to be packed: as many as stay in the second-level cache.
+const BYTES_TO_PACK: usize = if cfg!(test) { 1 << 12 } else { 1 << 18 };
+
+/// All of a matrix as operand `B`. Codes that are in no memory yet are read part by part, and are not kept.
 pub(crate) fn packed<T: Element>(matrix: &CompressedMatrix) -> TractResult<PackedB<Aligned<T>>> {
     let (depth, columns) = (T::count(matrix.depth), matrix.rows);
-    let lanes = Tile::of(Vectors::detect()).lanes;
+    let Tile { columns: of_panel, lanes, .. } = Tile::of(Vectors::detect());
     let mut elements = Aligned::new(T::default(), depth * columns.next_multiple_of(lanes));
-    for_each_panel(matrix, 0..columns, |of_panel, steps, panel| {
-        let stride = of_panel.len().next_multiple_of(lanes);
-        let place = of_panel.start * depth + steps.start * stride;
-        elements[place..][..panel.len()].copy_from_slice(panel);
+    let at_once = (BYTES_TO_PACK / (of_panel * matrix.row_bytes())).max(1) * of_panel;
+    let work = cost::PACKED.of(elements.len());
+    fill_rows(&mut elements, at_once * depth, work, |first, elements| {
+        let mut place = vec![];
+        for (number, elements) in elements.chunks_mut(at_once * depth).enumerate() {
+            let begin = (first + number) * at_once;
+            let part = begin..(begin + at_once).min(columns);
+            let codes = matrix.bytes_of_rows(part.clone(), &mut place)?;
+            for_each_panel(matrix, codes, part, |of_panel, steps, panel| {
+                let stride = of_panel.len().next_multiple_of(lanes);
+                let place = (of_panel.start - begin) * depth + steps.start * stride;
+                elements[place..][..panel.len()].copy_from_slice(panel);
+            })?;
+        }
+        TractResult::Ok(())
     })?;
     Ok(PackedB { depth, columns, elements })
 }

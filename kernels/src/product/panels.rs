@@ -343,6 +343,14 @@ impl<T, E: Deref<Target = [T]>> PackedB<E> {
     }
 }
 
+impl<'a, T> PackedB<&'a [T]> {
+    /// The columns from one on that begins a panel.
+    pub fn from_column(self, first: usize) -> PackedB<&'a [T]> {
+        let PackedB { depth, columns, elements } = self;
+        PackedB { depth, columns: columns - first, elements: &elements[first * depth..] }
+    }
+}
+
 impl<T: Element> PackedB<Aligned<T>> {
     /// From a matrix of `depth` rows and `columns` columns, or from its transpose.
     pub fn pack(

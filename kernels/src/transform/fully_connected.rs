@@ -198,15 +198,11 @@ pub(super) fn rewrite_compressed(
     // They would be widened in each run.
     let are_packed = [Format::F16, Format::BF16].contains(&matrix.format)
         && layer.rows.is_some_and(|rows| rows > 1);
-    if let (true, Some(isa)) = (are_packed, session.bf16()) {
-        let op = FullyConnected::packed_in_bf16(&matrix, isa, bias, activation)?;
-        return layer.replaced_by(op);
-    }
-    refuse_if!(
-        are_packed,
-        "there are several rows of data: its weights of 16 bits are packed as floats"
-    );
-    let precision = session.precision(matrix.format);
-    let op = FullyConnected::compressed(matrix, precision, bias, activation)?;
-    layer.replaced_by(op)
+    layer.replaced_by(if are_packed {
+        let others = model.nodes().iter().filter_map(|node| node.op_as());
+        FullyConnected::decompressed(&matrix, bias, activation, session.bf16(), others)?
+    } else {
+        let precision = session.precision(matrix.format);
+        FullyConnected::compressed(matrix, precision, bias, activation)?
+    })
 }
