@@ -317,7 +317,7 @@ const BYTES_TO_PACK: usize = if cfg!(test) { 1 << 12 } else { 1 << 18 };
 pub(crate) fn packed<T: Element>(matrix: &CompressedMatrix) -> TractResult<PackedB<Aligned<T>>> {
     let (depth, columns) = (T::count(matrix.depth), matrix.rows);
     let Tile { columns: of_panel, lanes, .. } = Tile::of(Vectors::detect());
-    let mut elements = Aligned::new(T::default(), depth * columns.next_multiple_of(lanes));
+    let mut elements = Aligned::unwritten(depth * columns.next_multiple_of(lanes));
     let at_once = (BYTES_TO_PACK / (of_panel * matrix.row_bytes())).max(1) * of_panel;
     let work = cost::PACKED.of(elements.len());
     fill_rows(&mut elements, at_once * depth, work, |first, elements| {

@@ -71,7 +71,7 @@ impl ChannelKernels {
             1 => lane,
             _ => lane / lanes * lanes + place_of(lane % lanes, lanes, of_group),
         };
-        let mut packed = Aligned::new(0., vectors * lanes * steps);
+        let mut packed = Aligned::unwritten(vectors * lanes * steps);
         for (first, width) in panels(vectors, lanes) {
             let panel = &mut packed[first * lanes * steps..][..width * lanes * steps];
             for (step, numbers) in panel.chunks_exact_mut(width * lanes).enumerate() {

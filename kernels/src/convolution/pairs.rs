@@ -49,7 +49,7 @@ impl PairKernels {
                 .into_iter()
                 .flat_map(move |half| (0..lanes).map(move |it| first + 2 * it + half))
         };
-        let mut packed = Aligned::new(0., panels.len() * taps * of_panel);
+        let mut packed = Aligned::unwritten(panels.len() * taps * of_panel);
         let mut places = packed.iter_mut();
         for first in &panels {
             for tap in 0..taps {

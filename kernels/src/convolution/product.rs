@@ -226,7 +226,12 @@ impl PackedFilters {
         let panels = format.panels(vectors, columns * of_a_sum);
         let first_vectors: Vec<usize> =
             (0..=panels).map(|panel| panel * vectors / panels.max(1)).collect();
-        let mut weights = Aligned::new(0, columns * of_a_sum);
+        // Elsewhere there are zeros.
+        let is_full = columns == outputs && of_a_sum == unpacked.bytes_of_filter();
+        let mut weights = match is_full {
+            true => Aligned::unwritten(columns * of_a_sum),
+            false => Aligned::new(0, columns * of_a_sum),
+        };
         let mut room = vec![];
         let elements_are_steps = [size, bytes_of_step] == [size_of::<f32>(); 2]
             && of_a_sum == unpacked.bytes_of_filter();

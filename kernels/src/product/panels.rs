@@ -363,7 +363,7 @@ impl<T: Element> PackedB<Aligned<T>> {
         assert_eq!(matrix.len(), depth * columns);
         let stride = if transposed { depth } else { columns };
         let unpacked = UnpackedB { depth, columns, stride, is_transposed: transposed };
-        let elements = Aligned::new(T::default(), unpacked.packed_size::<T>(tile));
+        let elements = Aligned::unwritten(unpacked.packed_size::<T>(tile));
         PackedB::filled(elements, matrix, unpacked, tile)
     }
 }
