@@ -20,6 +20,7 @@ use tract_core::ops::logic::Iff;
 use tract_core::ops::nn::Reduce;
 use tract_core::ops::scan::Scan;
 
+use crate::fully_connected::FullyConnected;
 use crate::quantized::FakeQuantize;
 
 /// Gives its input as it is. Nothing that tract moves through a model passes it.
@@ -121,7 +122,7 @@ fn passes(
         return Ok(Some(tvec![]));
     }
     let is_right = is_one_of!(node.op, ElementWiseOp, TypedBinOp, Iff, Cast, Identity)
-        || is_one_of!(node.op, Reduce, Slice, EinSum, FakeQuantize);
+        || is_one_of!(node.op, Reduce, Slice, EinSum, FakeQuantize, FullyConnected);
     Ok(is_right.then_some(reached))
 }
 
@@ -133,6 +134,7 @@ mod tests {
 
     use super::*;
     use crate::WithKernels;
+    use crate::product::activation::Activation;
 
     /// An operator, a function, and every second element along an axis: as a convolution with a kernel of one pixel, or alone.
     fn model(
@@ -184,6 +186,14 @@ mod tests {
         Ok(model)
     }
 
+    /// A layer of rows of 20 numbers.
+    fn layer() -> TractResult<FullyConnected> {
+        let weights: Vec<f32> = (0..120).map(|it| (it * 7 % 13) as f32 - 6.).collect();
+        let weights = Tensor::from_shape(&[20, 6], &weights)?.into_arc_tensor();
+        let (bias, activation) = (vec![0.5; 6], Activation::Identity);
+        FullyConnected::new(&weights, false, bias, activation, None, None, std::iter::empty())
+    }
+
     /// The shape of the data, an operator, and the axes of its output along which nothing may pass it.
     type BarrierCase = (&'static [usize], Box<dyn TypedOp>, &'static [usize]);
 
@@ -195,7 +205,7 @@ mod tests {
         };
         let softmax = |axes: &[usize]| Softmax { axes: axes.into(), ..Softmax::default() };
         let norm = RmsNorm { axis: 2, eps: tensor0(1e-5f32).into_arc_tensor() };
-        let cases: [BarrierCase; 14] = [
+        let cases: [BarrierCase; 15] = [
             (&[2, 3, 20], reshape(2, &[20], &[4, 5]), &[2, 3]),
             (&[2, 3, 20], reshape(0, &[2, 3, 20], &[2, 3, 4, 5]), &[2, 3]),
             (&[2, 3, 4, 5], reshape(2, &[4, 5], &[20]), &[2]),
@@ -209,6 +219,7 @@ mod tests {
             (&[2, 3, 20], Box::new(Slice::new(2, 0, 18)), &[]),
             (&[2, 3, 20], Box::new(Slice::new(2, 3, 18)), &[2]),
             (&[2, 3, 20], Box::new(Reduce::new(tvec![2], Reducer::Max)), &[]),
+            (&[2, 3, 20], Box::new(layer()?), &[]),
             // The others have 1 in the input.
             (
                 &[2, 1, 20],

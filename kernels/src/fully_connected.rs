@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::Weak;
 
 use tract_core::internal::*;
-use tract_core::ops::array::Slice;
+use tract_core::ops::array::MultiBroadcastTo;
 
 use crate::checks::expect_input_count;
 use crate::compressed::{self, CompressedMatrix, Precision};
@@ -38,8 +38,8 @@ pub(crate) struct FullyConnected {
 
 #[derive(Debug, Clone)]
 enum LayerWeights {
-    /// The weights, packed for this machine: columns from this one on, which begins a panel.
-    Packed(PackedWeights, usize, Origin),
+    /// The weights, packed for this machine. Those of the layer are the columns from the first one on, which begins a panel.
+    Packed { weights: PackedWeights, first: usize, origin: Origin },
     /// The weights as they are in the model, a row for each column of the result. For one row of data, reading them is all that
     /// takes time, so packing them gains nothing.
     Transposed(Arc<Tensor>),
@@ -97,29 +97,32 @@ impl LayerWeights {
         pack: impl FnOnce() -> TractResult<PackedWeights>,
     ) -> TractResult<LayerWeights> {
         let packed = others.find_map(|other| match &other.weights {
-            LayerWeights::Packed(packed, _, of_other)
-                if *of_other == origin && packed.is_in_bf16() == bf16.is_some() =>
+            LayerWeights::Packed { weights, origin: of_other, .. }
+                if *of_other == origin && weights.is_in_bf16() == bf16.is_some() =>
             {
-                Some(packed.clone())
+                Some(weights.clone())
             }
             _ => None,
         });
-        Ok(LayerWeights::Packed(packed.map_or_else(pack, Ok)?, 0, origin))
+        let weights = packed.map_or_else(pack, Ok)?;
+        Ok(LayerWeights::Packed { weights, first: 0, origin })
     }
 }
 
 /// What was packed, which may be gone: layers that share their weights share them packed, too.
 #[derive(Debug, Clone)]
 struct Origin {
-    /// A tensor, or what codes are.
+    /// The tensor, or the constant of the codes.
     weights: Weak<dyn Any + Send + Sync>,
     transposed: bool,
+    /// Its steps and columns: a tensor of more axes may be several matrices.
+    size: [usize; 2],
 }
 
 impl PartialEq for Origin {
     fn eq(&self, other: &Origin) -> bool {
         let is_same = ptr::addr_eq(self.weights.as_ptr(), other.weights.as_ptr());
-        is_same && self.transposed == other.transposed
+        is_same && (self.transposed, self.size) == (other.transposed, other.size)
     }
 }
 
@@ -127,9 +130,10 @@ impl PartialEq for Origin {
 impl PartialEq for LayerWeights {
     fn eq(&self, other: &LayerWeights) -> bool {
         match (self, other) {
-            (LayerWeights::Packed(a, first, _), LayerWeights::Packed(b, other, _)) => {
-                first == other && a == b
-            }
+            (
+                LayerWeights::Packed { weights: a, first, .. },
+                LayerWeights::Packed { weights: b, first: other, .. },
+            ) => first == other && a == b,
             (LayerWeights::Transposed(a), LayerWeights::Transposed(b)) => {
                 Arc::ptr_eq(a, b) || a == b
             }
@@ -154,7 +158,7 @@ impl_plain_op!(
         fn slice(
             &self,
             patch: &mut TypedModelPatch,
-            _model: &TypedModel,
+            model: &TypedModel,
             node: &TypedNode,
             prefix: &str,
             inputs: &[OutletId],
@@ -162,15 +166,23 @@ impl_plain_op!(
             start: &TDim,
             end: &TDim,
         ) -> TractResult<Option<TVec<OutletId>>> {
-            if output_axis + 1 < node.outputs[0].fact.rank() {
+            let fact = &node.outputs[0].fact;
+            // What is an output of the model is needed as a whole.
+            rule_if!(model.output_outlets()?.iter().all(|outlet| outlet.node != node.id));
+            if output_axis + 1 < fact.rank() {
+                // tract slices no axis of size 1 of an input.
+                rule_if!(!fact.shape[output_axis].is_one());
                 return Ok(Some(patch.wire_node(prefix, self.clone(), inputs)?));
             }
             rule_if_let!((Ok(first), Ok(after_last)) = (start.to_usize(), end.to_usize()));
             if first == after_last {
-                // What is before the first column that is needed, or behind the last one: nobody needs it.
-                let all = patch.wire_node(format!("{prefix}.all"), self.clone(), inputs)?;
-                let none = Slice::new(output_axis, first, first);
-                return Ok(Some(patch.wire_node(prefix, none, &all)?));
+                // tract asks for what is before the slice and behind it, too.
+                let zero = Tensor::zero_scalar::<f32>()?;
+                let zero = patch.add_const(format!("{prefix}.zero"), zero)?;
+                let mut shape = fact.shape.clone();
+                shape.set(output_axis, 0.to_dim());
+                let none = MultiBroadcastTo::new(shape);
+                return Ok(Some(patch.wire_node(prefix, none, &[zero])?));
             }
             rule_if_some!(op = self.of_columns(first..after_last));
             Ok(Some(patch.wire_node(prefix, op, inputs)?))
@@ -186,7 +198,9 @@ impl_plain_op!(
             LayerWeights::Compressed(matrix, Precision::Bf16(_)) => {
                 format!(" {:?}, prompts in bf16", matrix.format)
             }
-            LayerWeights::Packed(PackedWeights::Bf16(..), ..) => " in bf16".to_string(),
+            LayerWeights::Packed { weights: PackedWeights::Bf16(..), .. } => {
+                " in bf16".to_string()
+            }
             _ => String::new(),
         };
         let FullyConnected { depth, columns, activation, .. } = op;
@@ -213,7 +227,8 @@ impl FullyConnected {
         let weights = if transposed && rows == Some(1) && bf16.is_none() {
             LayerWeights::Transposed(weights.clone())
         } else {
-            let origin = Origin { weights: Arc::downgrade(weights) as _, transposed };
+            let size = [depth, columns];
+            let origin = Origin { weights: Arc::downgrade(weights) as _, transposed, size };
             let pack =
                 || Ok(PackedWeights::pack(floats(weights)?, transposed, [depth, columns], bf16));
             LayerWeights::packed_once(origin, bf16, others, pack)?
@@ -251,19 +266,21 @@ impl FullyConnected {
         bf16: Option<Bf16Isa>,
         others: impl Iterator<Item = &'a FullyConnected>,
     ) -> TractResult<FullyConnected> {
-        let origin = Origin { weights: matrix.constant().identity(), transposed: true };
+        let weights = matrix.constant().identity();
+        let size = [matrix.depth, matrix.rows];
+        let origin = Origin { weights, transposed: true, size };
         let weights = LayerWeights::packed_once(origin, bf16, others, || {
             Ok(match bf16 {
                 None => PackedWeights::F32(compressed::packed(matrix)?.into()),
                 Some(isa) => PackedWeights::Bf16(compressed::packed(matrix)?.into(), isa),
             })
         })?;
-        FullyConnected::of(weights, [matrix.depth, matrix.rows], bias, activation)
+        FullyConnected::of(weights, size, bias, activation)
     }
 
     /// The same for some columns, if these are whole panels of packed weights.
     fn of_columns(&self, columns: Range<usize>) -> Option<FullyConnected> {
-        let LayerWeights::Packed(weights, first, origin) = &self.weights else { return None };
+        let LayerWeights::Packed { weights, first, origin } = &self.weights else { return None };
         let panel = Tile::of(Vectors::detect()).columns;
         let is_border = |column: usize| column.is_multiple_of(panel) || column == self.columns;
         if columns.is_empty() || !is_border(columns.start) || !is_border(columns.end) {
@@ -271,7 +288,11 @@ impl FullyConnected {
         }
         let first = first + columns.start;
         Some(FullyConnected {
-            weights: LayerWeights::Packed(weights.clone(), first, origin.clone()),
+            weights: LayerWeights::Packed {
+                weights: weights.clone(),
+                first,
+                origin: origin.clone(),
+            },
             columns: columns.len(),
             bias: self.bias[columns].to_vec().into(),
             ..*self
@@ -295,12 +316,14 @@ impl FullyConnected {
     /// Multiplies rows, of which there are some.
     pub fn multiply(&self, data: &[f32], elements: &mut [f32]) -> TractResult<()> {
         match &self.weights {
-            LayerWeights::Packed(PackedWeights::F32(weights), first, _) => {
-                self.multiply_packed(weights.view().from_column(*first), data, elements)
-            }
-            LayerWeights::Packed(PackedWeights::Bf16(weights, _), first, _) => {
-                self.multiply_packed(weights.view().from_column(*first), data, elements)
-            }
+            LayerWeights::Packed { weights, first, .. } => match weights {
+                PackedWeights::F32(weights) => {
+                    self.multiply_packed(weights.view().from_column(*first), data, elements)
+                }
+                PackedWeights::Bf16(weights, _) => {
+                    self.multiply_packed(weights.view().from_column(*first), data, elements)
+                }
+            },
             LayerWeights::Compressed(matrix, precision) => {
                 let (bias, activation) = (&self.bias, self.activation);
                 compressed::multiply(matrix, data, *precision, bias, activation, elements)
@@ -370,6 +393,7 @@ impl FullyConnected {
 
 #[cfg(test)]
 mod tests {
+    use tract_core::ops::array::Slice;
     use tract_core::ops::einsum::EinSum;
     use tract_core::tract_data::half::f16;
 
@@ -501,10 +525,37 @@ mod tests {
     /// Where its packed weights are.
     fn place_of(op: &FullyConnected) -> *const () {
         match &op.weights {
-            LayerWeights::Packed(PackedWeights::F32(packed), ..) => Arc::as_ptr(packed).cast(),
-            LayerWeights::Packed(PackedWeights::Bf16(packed, _), ..) => Arc::as_ptr(packed).cast(),
+            LayerWeights::Packed { weights: PackedWeights::F32(packed), .. } => {
+                Arc::as_ptr(packed).cast()
+            }
+            LayerWeights::Packed { weights: PackedWeights::Bf16(packed, _), .. } => {
+                Arc::as_ptr(packed).cast()
+            }
             _ => panic!("they are packed"),
         }
+    }
+
+    #[cfg(feature = "multithread-mm")]
+    #[test]
+    fn threads_pack_codes() -> TractResult<()> {
+        use tract_core::prelude::multithread::{
+            Executor, multithread_tract_scope, set_threading_element_threshold,
+        };
+
+        set_threading_element_threshold(0);
+        let size = [700, 50];
+        for bf16 in [None, Instructions::detect().bf16()] {
+            let packed = |executor| {
+                multithread_tract_scope(executor, || {
+                    let (_, matrix) = halves(size, 3.)?;
+                    let (bias, activation) = (integers(size[0]), Activation::Identity);
+                    let others = std::iter::empty();
+                    FullyConnected::decompressed(&matrix, bias, activation, bf16, others)
+                })
+            };
+            assert!(packed(Executor::SingleThread)? == packed(Executor::multithread(2))?);
+        }
+        Ok(())
     }
 
     #[test]
@@ -578,63 +629,102 @@ mod tests {
                     let data = Tensor::from_shape(&[7, depth], &integers(7 * depth)).unwrap();
                     let run = |op: &FullyConnected| op.eval(tvec!(data.clone().into())).unwrap();
                     assert_eq!(run(&found), run(&expected), "{depth} {columns} {bf16:?}");
-                    // What columns that are missing of the last vector have is not said.
-                    assert!(found == expected || columns % 16 > 0, "{depth} {columns} {bf16:?}");
+                    assert!(found == expected, "{depth} {columns} {bf16:?}");
                     assert!(found == of_codes(&matrix, &[]), "of codes that are in memory now");
                     assert!(found != of_codes(&halves([columns, depth], 4.).unwrap().1, &[]));
                     assert_eq!(place_of(&found), place_of(&of_codes(&matrix, &[&found])));
                     let (_, other) = halves([columns, depth], 3.).unwrap();
                     assert_ne!(place_of(&found), place_of(&of_codes(&other, &[&found])));
+                    if columns.is_multiple_of(2) {
+                        // The same codes as another matrix.
+                        let other = CompressedMatrix::new(matrix.constant(), columns / 2).unwrap();
+                        let bias = vec![0.; columns / 2];
+                        let other = FullyConnected::decompressed(
+                            &other.unwrap(),
+                            bias,
+                            activation,
+                            bf16,
+                            [&found].into_iter(),
+                        );
+                        assert_ne!(place_of(&found), place_of(&other.unwrap()));
+                    }
                 }
             });
         }
         Ok(())
     }
 
+    /// A layer of 2 panels of columns and 3 more, and slices of its result, each an output: the operators after tract's declutter, if the
+    /// results are right.
+    fn sliced(
+        slices: &[(usize, Range<usize>)],
+        is_output: bool,
+        bf16: Option<Bf16Isa>,
+    ) -> TractResult<Vec<StaticName>> {
+        let (rows, depth, columns) = (5, 40, 2 * panel() + 3);
+        let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth))?;
+        let op = FullyConnected::new(
+            &matrix([columns, depth])?,
+            true,
+            integers(columns),
+            Activation::Identity,
+            None,
+            bf16,
+            std::iter::empty(),
+        )?;
+        let whole = op.eval(tvec!(data.clone().into_tvalue()))?;
+        let mut model = TypedModel::default();
+        let source = model.add_source("data", f32::fact([rows, depth]))?;
+        let product = model.wire_node("product", op, &[source])?;
+        let mut outputs = vec![];
+        for (number, (axis, range)) in slices.iter().enumerate() {
+            let slice = Slice::new(*axis, range.start, range.end);
+            outputs.extend(model.wire_node(format!("slice_{number}"), slice, &product)?);
+        }
+        if is_output {
+            outputs.extend(product);
+        }
+        model.select_output_outlets(&outputs)?;
+        let model = model.into_decluttered()?;
+        let found = model.clone().into_runnable()?.run(tvec!(data.into()))?;
+        for (found, (axis, range)) in found.iter().zip(slices) {
+            assert_eq!(**found, whole.slice(*axis, range.start, range.end)?, "{axis} {range:?}");
+        }
+        Ok(model.nodes.iter().map(|node| node.op.name()).collect())
+    }
+
+    fn panel() -> usize {
+        Tile::of(Vectors::detect()).columns
+    }
+
     /// Rows of the data, and whole panels of columns, are not computed where nobody needs them.
     #[test]
     fn slices_of_rows_and_columns() -> TractResult<()> {
-        let names = |model: &TypedModel| -> Vec<_> {
-            model.nodes.iter().map(|node| node.op.name().to_string()).collect()
-        };
         with_all_instructions(|instructions| {
-            let panel = Tile::of(Vectors::detect()).columns;
-            let (rows, depth, columns) = (5, 40, 2 * panel + 3);
-            let weights = matrix([columns, depth]).unwrap();
-            let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth)).unwrap();
-            let of = |axis: usize, range: Range<usize>, bf16| -> TractResult<_> {
-                let op = FullyConnected::new(
-                    &weights,
-                    true,
-                    integers(columns),
-                    Activation::Identity,
-                    None,
-                    bf16,
-                    std::iter::empty(),
-                )?;
-                let whole = op.eval(tvec!(data.clone().into_tvalue()))?;
-                let mut model = TypedModel::default();
-                let source = model.add_source("data", f32::fact([rows, depth]))?;
-                let product = model.wire_node("product", op, &[source])?;
-                let slice = Slice::new(axis, range.start, range.end);
-                let slice = model.wire_node("slice", slice, &product)?;
-                model.select_output_outlets(&slice)?;
-                let model = model.into_decluttered()?;
-                let found = model.clone().into_runnable()?.run(tvec!(data.clone().into()))?;
-                assert_eq!(*found[0], whole.slice(axis, range.start, range.end)?, "{range:?}");
-                Ok(names(&model))
-            };
+            let panel = panel();
+            let columns = 2 * panel + 3;
             for bf16 in [None, instructions.bf16()] {
-                let [before, after] =
-                    [["Source", "Slice", "FullyConnected"], ["Source", "FullyConnected", "Slice"]];
-                assert_eq!(of(0, 2..4, bf16).unwrap(), before);
-                assert_eq!(of(0, 4..5, bf16).unwrap(), before);
+                let of = |slices: &[_]| sliced(slices, false, bf16).unwrap();
+                assert_eq!(of(&[(0, 2..4)]), ["Source", "Slice", "FullyConnected"]);
+                assert_eq!(of(&[(0, 4..5)]), ["Source", "Slice", "FullyConnected"]);
                 for range in [0..panel, panel..2 * panel, panel..columns, 2 * panel..columns] {
-                    assert_eq!(of(1, range, bf16).unwrap(), ["Source", "FullyConnected"]);
+                    assert_eq!(of(&[(1, range)]), ["Source", "FullyConnected"]);
                 }
                 for range in [0..panel + 1, 1..panel, panel + 1..columns] {
-                    assert_eq!(of(1, range, bf16).unwrap(), after);
+                    assert_eq!(of(&[(1, range)]), ["Source", "FullyConnected", "Slice"]);
                 }
+                // Nothing of it: tract has a constant for that.
+                for column in [0, panel, panel + 1, columns] {
+                    of(&[(1, column..column)]);
+                }
+                // Several that are all of it, as queries, keys and values.
+                let all = [(1, 0..panel), (1, panel..2 * panel), (1, 2 * panel..columns)];
+                assert_eq!(
+                    of(&all),
+                    ["Source", "FullyConnected", "FullyConnected", "FullyConnected"]
+                );
+                let whole = sliced(&[(1, 0..panel)], true, bf16).unwrap();
+                assert_eq!(whole, ["Source", "FullyConnected", "Slice"]);
             }
         });
         Ok(())
@@ -643,7 +733,7 @@ mod tests {
     #[test]
     fn slices_of_slices() -> TractResult<()> {
         with_all_instructions(|_| {
-            let panel = Tile::of(Vectors::detect()).columns;
+            let panel = panel();
             let columns = 3 * panel + 1;
             let op = FullyConnected::new(
                 &matrix([7, columns]).unwrap(),

@@ -12,7 +12,7 @@ use crate::threads::{lock, without_noting};
 /// A constant tensor that may not have been read yet. Clones share it.
 ///
 /// Weights of a file are most of the time in which a model is loaded, and may never be needed. They are read once, by whoever needs them
-/// first.
+/// first. Who only packs them reads them part by part, and keeps nothing.
 ///
 /// ```
 /// use tract_core::internal::*;
@@ -44,7 +44,7 @@ type ReadParts = dyn Fn(usize, &mut [u8]) -> TractResult<()> + Send + Sync;
 
 impl LazyTensor {
     /// A tensor that is read, as [`tensor_of_parts`](crate::tensor_of_parts) does it, when it is needed. Its memory is reserved now,
-    /// and the system gives it when it is read. `read` must not need the tensor itself.
+    /// and the system gives it when it is read. `read` must not need the tensor itself, and may be called for a part again.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl LazyTensor {
         Ok(tensor.get_or_init(|| found))
     }
 
-    /// Some of its bytes, where it is in memory. Else these alone are read, to this place, and it stays as it was.
+    /// Some of its bytes, where it is in memory. Otherwise only these are read, into `place`, and it stays as it was.
     pub(crate) fn bytes<'a>(
         &'a self,
         bytes: Range<usize>,

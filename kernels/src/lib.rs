@@ -36,6 +36,8 @@
 //! | `transform/quantized/`, `transform/half.rs` | regions on codes, and in half precision: they are translated before any rule is tried |
 //! | `transform/channels_last.rs` | regions with the channels last, around convolutions and pools |
 //! | `transform/convolution.rs`, … | the rules, a file for each operator |
+//! | `transform/constants.rs` | moves of the axes of constants, which tract would copy |
+//! | `barrier.rs` | [`guard_downsamples`]: what tract's strides must not pass |
 //! | `parallel.rs` | loops that run at the same time |
 //! | `lstm.rs` | all steps of an LSTM |
 //! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
@@ -47,7 +49,6 @@
 //! | `resize.rs` | axes that get other sizes |
 //! | `reduction.rs` | sums, products, minima and maxima along axes |
 //! | `softmax.rs` | Softmax along any axis |
-//! | `barrier.rs` | [`guard_downsamples`]: what tract's strides must not pass |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
 //! | `convolution/` | convolutions and pools, and what those of codes have in common with them |
 //! | `compressed/` | constants that stay compressed, and products with them |

@@ -51,7 +51,8 @@ impl CompressedMatrix {
         let dt = codes.datum_type();
         let format = match (format, dt) {
             (Some(format), _) => format,
-            (None, DatumType::F16) => Format::F16,
+            // Kernels read the bytes of a file, which begin with the lowest one.
+            (None, DatumType::F16) if cfg!(target_endian = "little") => Format::F16,
             (None, DatumType::I8) => Format::I8,
             (None, DatumType::U8) => Format::U8,
             _ => return Ok(Err(format!("its codes are of type {dt:?}"))),
@@ -113,7 +114,7 @@ impl CompressedMatrix {
         Ok(codes.get()?.try_as_plain_ram()?.as_bytes())
     }
 
-    /// The bytes of some rows, where they are in memory. Else they alone are read, to this place.
+    /// The bytes of some rows, where they are in memory. Otherwise only these are read, into `place`.
     pub fn bytes_of_rows<'a>(
         &'a self,
         rows: Range<usize>,

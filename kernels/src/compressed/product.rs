@@ -310,10 +310,10 @@ fn for_each_panel<T: Element>(
 /// About how many elements panels for the processor's tiles have: as many as stay in the second-level cache.
 const ELEMENTS_OF_PANELS: usize = if cfg!(test) { 1 << 12 } else { 1 << 17 };
 
-/// About how many bytes of codes are read at once, to be packed: as many as stay in the second-level cache.
+/// About how many bytes of codes are read at once when they are packed: as many as stay in the second-level cache.
 const BYTES_TO_PACK: usize = if cfg!(test) { 1 << 12 } else { 1 << 18 };
 
-/// All of a matrix as operand `B`. Codes that are in no memory yet are read part by part, and are not kept.
+/// All of a matrix as operand `B`. Codes that are not in memory yet are read part by part, and are not kept.
 pub(crate) fn packed<T: Element>(matrix: &CompressedMatrix) -> TractResult<PackedB<Aligned<T>>> {
     let (depth, columns) = (T::count(matrix.depth), matrix.rows);
     let Tile { columns: of_panel, lanes, .. } = Tile::of(Vectors::detect());
@@ -334,6 +334,14 @@ pub(crate) fn packed<T: Element>(matrix: &CompressedMatrix) -> TractResult<Packe
         }
         TractResult::Ok(())
     })?;
+    let last = columns / of_panel * of_panel;
+    let width = columns - last;
+    let padded = width.next_multiple_of(lanes);
+    if width < padded {
+        // Their place has the last column so far.
+        let steps = elements[last * depth..].chunks_exact_mut(padded);
+        steps.for_each(|step| step[width..].fill(T::default()));
+    }
     Ok(PackedB { depth, columns, elements })
 }
 

@@ -226,15 +226,15 @@ impl PackedFilters {
         let panels = format.panels(vectors, columns * of_a_sum);
         let first_vectors: Vec<usize> =
             (0..=panels).map(|panel| panel * vectors / panels.max(1)).collect();
-        // Elsewhere there are zeros.
-        let is_full = columns == outputs && of_a_sum == unpacked.bytes_of_filter();
-        let mut weights = match is_full {
+        let filters_are_whole = of_a_sum == unpacked.bytes_of_filter();
+        let mut weights = match filters_are_whole && columns == outputs {
             true => Aligned::unwritten(columns * of_a_sum),
+            // What is missing is 0.
             false => Aligned::new(0, columns * of_a_sum),
         };
         let mut room = vec![];
-        let elements_are_steps = [size, bytes_of_step] == [size_of::<f32>(); 2]
-            && of_a_sum == unpacked.bytes_of_filter();
+        let elements_are_steps =
+            [size, bytes_of_step] == [size_of::<f32>(); 2] && filters_are_whole;
         for panel in first_vectors.windows(2) {
             let first = panel[0] * instructions.lanes();
             let lanes = (panel[1] - panel[0]) * instructions.lanes();

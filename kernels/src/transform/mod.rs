@@ -5,6 +5,7 @@ mod axes;
 mod bodies;
 mod chain;
 mod channels_last;
+mod constants;
 mod contraction;
 mod convolution;
 mod elementwise;
@@ -39,6 +40,8 @@ use tract_core::transform::ModelTransform;
 
 use crate::attention::CachePrecision;
 use crate::barrier::guard_downsamples;
+
+use constants::MoveConstants;
 
 pub use rule::{Decision, Movement, Outcome, Phase, RegisteredMovement, Rewrite, Rule, Session};
 
@@ -257,7 +260,7 @@ const LATER_PASS: &str = "ChangeAxes";
 /// values of all earlier tokens.
 const LEFT_OUT: &str = "ConcatThenEinsum";
 
-/// tract's declutter without some of its passes. tract has no other mark of a pass than its text; a test sees to it that the names
+/// tract's declutter without some of its passes, and with one that moves constants. tract has no other mark of a pass than its text; a test sees to it that the names
 /// are still those of passes.
 fn declutter_without(names: &[&str]) -> Optimizer {
     let mut optimizer = Optimizer::declutter();
@@ -265,6 +268,8 @@ fn declutter_without(names: &[&str]) -> Optimizer {
         let text = format!("{pass:?}");
         !names.iter().any(|name| text.starts_with(name))
     });
+    // Before the one that would copy them.
+    optimizer.add_pass(0, Box::new(MoveConstants));
     optimizer
 }
 
