@@ -126,9 +126,9 @@ impl<T: Pod> Aligned<T> {
                 drop(memory);
                 memory = Vec::with_capacity(count + most);
             }
-            ask_for_large_pages(memory.spare_capacity_mut());
             self.begin = memory.as_ptr().align_offset(LINE).min(most);
             self.memory = unwritten(memory, self.begin + count);
+            ask_for_large_pages(cast_slice_mut::<T, u8>(&mut self.memory));
         }
         self.count = count;
     }
