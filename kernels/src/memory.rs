@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::hint::black_box;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Once;
 
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use tract_core::internal::*;
@@ -118,7 +118,7 @@ impl<T: Pod> Aligned<T> {
             // Old values need not move.
             self.memory = vec![];
             let mut memory: Vec<T> = vec![];
-            if count * size_of::<T>() < KEPT_WHILE_PREPARING {
+            if count * size_of::<T>() < MOST_BYTES_KEPT {
                 // Packed weights often have the size of others that were freed, and that began with a line. There is no room for more.
                 memory = Vec::with_capacity(count);
             }
@@ -273,29 +273,29 @@ impl<T: Pod> DerefMut for Scratch<T> {
     }
 }
 
-/// What a program keeps of freed tensors while it prepares its first model, and between runs.
-pub(crate) const KEPT_WHILE_PREPARING: usize = 8 << 20;
-pub(crate) const KEPT_BETWEEN_RUNS: usize = 32 << 20;
+/// The largest freed tensors, in bytes, that a program keeps.
+const MOST_BYTES_KEPT: usize = 32 << 20;
 
-/// Lets the C library keep tensors of up to so many bytes that are freed, and has its heap grow into large pages.
+/// Lets the C library keep tensors of up to [`MOST_BYTES_KEPT`] that are freed, and has its heap grow into large pages.
 ///
 /// glibc takes blocks from the system, and gives them back when they are freed, if they are larger than any that was given back
 /// before, up to 32 MiB. So a program gives each large tensor back in each run, or none, by how its memory happens to be ordered:
 /// SegFormer took 1.4 times as long in some processes, for 7,500 page faults a run (Intel Xeon, family 6 model 207). Here the first
 /// block that is given back has the most bytes that count, and was never written. To other allocators it is a block like others.
 ///
-/// What is kept while weights are read and packed lies between these for as long as the model is there: with 32 MiB from the begin
-/// on, 49 models needed 1.06 times as much memory (Intel Xeon, family 6 model 167).
-///
 /// The second block is the end of the heap (of the thread's, if it is not the main one), and stays there when it is freed. So weights
-/// and outputs of layers, which are small parts of it, find large pages: networks in bf16 took 0.98 of the time (the same machine).
-pub(crate) fn keep_freed_memory(most_bytes: usize) {
-    static MOST_BYTES_KEPT: AtomicUsize = AtomicUsize::new(0);
+/// and outputs of layers, which are small parts of it, find large pages: networks in bf16 took 0.98 of the time (Intel Xeon, family 6
+/// model 167).
+pub(crate) fn keep_freed_memory() {
+    static ONCE: Once = Once::new();
     let has_glibc =
         cfg!(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64", not(miri)));
-    if has_glibc && MOST_BYTES_KEPT.fetch_max(most_bytes, Ordering::Relaxed) < most_bytes {
+    if !has_glibc {
+        return;
+    }
+    ONCE.call_once(|| {
         // glibc adds something to each. Where there is not so much memory, nothing is kept.
-        let of_first = most_bytes - (64 << 10);
+        let of_first = MOST_BYTES_KEPT - (64 << 10);
         let reserved = |bytes| {
             let mut block: Vec<u8> = vec![];
             block.try_reserve_exact(bytes).is_ok().then_some(block)
@@ -305,7 +305,7 @@ pub(crate) fn keep_freed_memory(most_bytes: usize) {
             ask_for_large_pages(block.spare_capacity_mut());
             drop(black_box(block));
         }
-    }
+    });
 }
 
 /// An output of an operator in single precision, of zeros: sums of nothing.

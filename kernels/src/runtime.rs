@@ -8,7 +8,7 @@ use tract_core::prelude::multithread::Executor;
 use tract_core::transform::ModelTransform;
 
 use crate::KernelsTransform;
-use crate::memory::{KEPT_BETWEEN_RUNS, KEPT_WHILE_PREPARING, keep_freed_memory};
+use crate::memory::keep_freed_memory;
 use crate::threads::{notes_sharing, within_pool};
 
 /// Runs models on this crate's operators. tract has it by the name `kernels`:
@@ -56,10 +56,9 @@ tract_core::register_runtime!(KernelsRuntime = KernelsRuntime);
 
 /// A model on this crate's operators, and on tract's fastest for the rest.
 fn optimized(transform: &KernelsTransform, model: TypedModel) -> TractResult<TypedModel> {
-    keep_freed_memory(KEPT_WHILE_PREPARING);
+    keep_freed_memory();
     let mut model = transform.transform_into(model)?;
     model.optimize()?;
-    keep_freed_memory(KEPT_BETWEEN_RUNS);
     Ok(model)
 }
 
