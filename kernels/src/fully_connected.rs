@@ -688,6 +688,10 @@ mod tests {
         let model = model.into_decluttered()?;
         let found = model.clone().into_runnable()?.run(tvec!(data.into()))?;
         for (found, (axis, range)) in found.iter().zip(slices) {
+            if range.is_empty() {
+                assert_eq!(found.len(), 0);
+                continue;
+            }
             assert_eq!(**found, whole.slice(*axis, range.start, range.end)?, "{axis} {range:?}");
         }
         Ok(model.nodes.iter().map(|node| node.op.name()).collect())
