@@ -320,10 +320,10 @@ impl FullyConnected {
         match &self.weights {
             LayerWeights::Packed { weights, first, .. } => match weights {
                 PackedWeights::F32(weights) => {
-                    self.multiply_packed(weights.view().from_column(*first), data, elements)
+                    self.multiply_packed(weights.view().columns_from(*first), data, elements)
                 }
                 PackedWeights::Bf16(weights, _) => {
-                    self.multiply_packed(weights.view().from_column(*first), data, elements)
+                    self.multiply_packed(weights.view().columns_from(*first), data, elements)
                 }
             },
             LayerWeights::Compressed(matrix, precision) => {

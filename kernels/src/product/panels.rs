@@ -345,7 +345,7 @@ impl<T, E: Deref<Target = [T]>> PackedB<E> {
 
 impl<'a, T> PackedB<&'a [T]> {
     /// The columns from one on that begins a panel.
-    pub fn from_column(self, first: usize) -> PackedB<&'a [T]> {
+    pub fn columns_from(self, first: usize) -> PackedB<&'a [T]> {
         let PackedB { depth, columns, elements } = self;
         PackedB { depth, columns: columns - first, elements: &elements[first * depth..] }
     }
