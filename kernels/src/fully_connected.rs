@@ -225,17 +225,16 @@ impl FullyConnected {
     ) -> TractResult<FullyConnected> {
         let &[first, second] = weights.shape() else { bail!("the weights are no matrix") };
         let (depth, columns) = if transposed { (second, first) } else { (first, second) };
+        let size = [depth, columns];
         ensure!(depth > 0 && columns > 0, "the weights have no elements");
         let weights = if transposed && rows == Some(1) && bf16.is_none() {
             LayerWeights::Transposed(weights.clone())
         } else {
-            let size = [depth, columns];
             let origin = Origin { weights: Arc::downgrade(weights) as _, transposed, size };
-            let pack =
-                || Ok(PackedWeights::pack(floats(weights)?, transposed, [depth, columns], bf16));
+            let pack = || Ok(PackedWeights::pack(floats(weights)?, transposed, size, bf16));
             LayerWeights::packed_once(origin, bf16, others, pack)?
         };
-        FullyConnected::of(weights, [depth, columns], bias, activation)
+        FullyConnected::of(weights, size, bias, activation)
     }
 
     fn of(
